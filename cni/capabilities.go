@@ -1,0 +1,27 @@
+package cni
+
+import "net/netip"
+
+// PortMapping is an element of the portMappings capability.
+type PortMapping struct {
+	HostPort      int    `json:"hostPort"`
+	ContainerPort int    `json:"containerPort"`
+	Protocol      string `json:"protocol"` // tcp, udp or sctp; any case; "" is tcp
+	HostIP        string `json:"hostIP,omitempty"`
+}
+
+// IPRange is an element of a range set of the ipRanges capability.
+type IPRange struct {
+	Subnet     netip.Prefix `json:"subnet"`
+	RangeStart netip.Addr   `json:"rangeStart,omitzero"`
+	RangeEnd   netip.Addr   `json:"rangeEnd,omitzero"`
+	Gateway    netip.Addr   `json:"gateway,omitzero"`
+}
+
+// Bandwidth is the bandwidth capability: rates in bits a second, bursts in bits.
+type Bandwidth struct {
+	IngressRate  uint64 `json:"ingressRate,omitempty"`
+	IngressBurst uint64 `json:"ingressBurst,omitempty"`
+	EgressRate   uint64 `json:"egressRate,omitempty"`
+	EgressBurst  uint64 `json:"egressBurst,omitempty"`
+}

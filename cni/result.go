@@ -1,0 +1,82 @@
+package cni
+
+import (
+	"net/netip"
+)
+
+// Opt is a value that may be left out.
+type Opt[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Some returns a set Opt.
+func Some[T any](v T) Opt[T] { return Opt[T]{Value: v, Set: true} }
+
+// Result is what ADD answers, in one type for every specification version; see
+// [DecodeResult] and [Result.Encode]. Extra fields keep members of a foreign
+// result that this package does not know.
+type Result struct {
+	CNIVersion string // the version it was decoded from; Encode is told its own
+	Interfaces []Interface
+	IPs        []IP
+	Routes     []Route
+	DNS        DNS
+	Extra      []Member
+}
+
+// Interface is a network interface that an ADD made or changed.
+type Interface struct {
+	Name       string
+	MAC        string
+	MTU        int    // bytes; from 1.1.0; 0 is not given
+	Sandbox    string // the namespace's path; empty on the host
+	SocketPath string // from 1.1.0
+	PCIID      string // from 1.1.0
+	Extra      []Member
+}
+
+// IP is an address that an ADD gave.
+type IP struct {
+	Interface Opt[int]     // index into Result.Interfaces; a foreign -1 is read as not set
+	Address   netip.Prefix // host bits kept
+	Gateway   netip.Addr   // zero is none
+	Extra     []Member
+}
+
+// Route is a route of the container.
+type Route struct {
+	Dst      netip.Prefix
+	GW       netip.Addr // zero is none: the gateway of an IP of its family may serve
+	MTU      int
+	AdvMSS   int
+	Priority int
+	Table    Opt[int]
+	Scope    Opt[int]
+	Extra    []Member
+}
+
+// DNS is what a resolver should be told.
+type DNS struct {
+	Nameservers []string `json:"nameservers,omitempty"`
+	Domain      string   `json:"domain,omitempty"`
+	Search      []string `json:"search,omitempty"`
+	Options     []string `json:"options,omitempty"`
+	Extra       []Member `json:"-"`
+}
+
+// IsZero reports whether nothing is set.
+func (d DNS) IsZero() bool { panic("stub") }
+
+// DecodeResult reads a result of any version. A result that names no version is of
+// version fallback, the one of the request.
+func DecodeResult(data []byte, fallback string) (*Result, error) { panic("stub") }
+
+// Encode writes the result in a specification version. What that version can't
+// hold is left out as the field's converters do (mtu below 1.1.0, interfaces below
+// 0.3.0, …); a result without an address has no form below 0.3.0, an error with
+// code 1.
+func (r *Result) Encode(version string) ([]byte, error) { panic("stub") }
+
+// Clone returns a deep copy.
+func (r *Result) Clone() *Result { panic("stub") }

@@ -1,0 +1,78 @@
+package planned
+
+import (
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// Spec describes a plugin that says what should exist. C is its configuration, parsed.
+type Spec[C any] struct {
+	Info plugin.Info
+
+	// Parse reads the configuration, the arguments and the runtime's capabilities of
+	// a request, for every verb. Required. It is pure. Its errors carry code 7 and name the key.
+	Parse func(req *plugin.Request) (C, error)
+
+	// Ask says what Plan needs to know about the kernel. Default: nothing. It is pure.
+	Ask func(c C, in Input) netstate.Query
+
+	// Plan says what should exist for the attachment. Required. It is pure, and does not differ
+	// between the verbs, but on DEL in may lack IPAM (no prevResult) and seen is empty, and then it
+	// names what it can: names are functions of the owner.
+	Plan func(c C, in Input, seen netstate.Facts) (Plan, error)
+
+	// IPAM says whether the plugin takes addresses from an IPAM plugin. Default NoIPAM.
+	IPAM func(c C) IPAMUse
+
+	// Chained: the plugin only works on the result of one before it, and an ADD or CHECK without prevResult is an error.
+	Chained bool
+}
+
+// IPAMUse says how a plugin uses its configuration's ipam section.
+type IPAMUse int
+
+// The uses of ipam.
+const (
+	NoIPAM       IPAMUse = iota // an ipam section is not looked at
+	OptionalIPAM                // used if it is there
+	RequiredIPAM                // an error if it is missing
+)
+
+// Input is what a plan is made from, besides the plugin's configuration.
+type Input struct {
+	*plugin.Request
+	// IPAM is what the IPAM plugin gave (ADD), would give (plan) or gave at ADD (CHECK and DEL: the addresses,
+	// routes and DNS of prevResult that belong to this interface); nil if there is no ipam section, or on DEL without prevResult.
+	IPAM *cni.Result
+}
+
+// Owner is the attachment as the owner of kernel objects.
+func (in Input) Owner() netstate.Owner {
+	return netstate.Owner{Network: in.Conf.Name, ContainerID: in.ContainerID, IfName: in.IfName}
+}
+
+// Plan is what a plugin wants.
+type Plan struct {
+	State netstate.State
+	// Result is what this plugin adds to the result of the one before: interfaces are appended (IPs' indexes
+	// count from 0 within this Result and are moved), IPs and routes too, DNS replaces if it is set. Nil adds nothing: prevResult passes through.
+	Result *cni.Result
+}
+
+// IPAMSpec describes a plugin that gives addresses.
+type IPAMSpec[C any] struct {
+	Info  plugin.Info
+	Parse func(req *plugin.Request) (C, error)
+	// Allocation says where the addresses come from and what goes with them. It is pure.
+	Allocation func(c C, req *plugin.Request) (Allocation, error)
+}
+
+// Allocation is what an IPAM plugin gives: addresses chosen from a pool, fixed ones, and
+// what goes with them.
+type Allocation struct {
+	Pool   netstate.Pool // no Sets: nothing is chosen and no store is used
+	Fixed  []cni.IP
+	Routes []cni.Route
+	DNS    cni.DNS
+}
