@@ -1,0 +1,35 @@
+// Package sandbox is the gate of kernel tests: they run only in the namespaces that
+// sandbox.sh makes, and what a kernel lacks is skipped in one place, where CI can turn the skip into
+// a failure.
+package sandbox
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Require skips t outside the sandbox (CLEAT_SANDBOX, which sandbox.sh sets).
+func Require(t testing.TB) {
+	t.Helper()
+	if os.Getenv("CLEAT_SANDBOX") != "1" {
+		skip(t, "sandbox", "run it with go test -exec \"$PWD/sandbox.sh\"")
+	}
+}
+
+// Need skips t because this machine lacks a feature, and says why. CLEAT_TEST_REQUIRE holds the
+// features, separated by commas, whose lack is a failure instead; all means every one.
+func Need(t testing.TB, feature, why string) {
+	t.Helper()
+	skip(t, feature, why)
+}
+
+func skip(t testing.TB, feature, why string) {
+	t.Helper()
+	required := strings.Split(os.Getenv("CLEAT_TEST_REQUIRE"), ",")
+	if slices.Contains(required, feature) || slices.Contains(required, "all") {
+		t.Fatalf("required here, but missing: %s: %s", feature, why)
+	}
+	t.Skipf("missing: %s: %s", feature, why)
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Runs a command in network and mount namespaces of its own, with an empty
+# /run/netns and /var/lib/cni, so that kernel tests never touch the host's:
+#
+#	go test -exec "$PWD/sandbox.sh" ./internal/kernel
+#
+# As root it needs nothing more; as another user it also makes a user namespace.
+set -eu
+flags=-nm
+[ "$(id -u)" = 0 ] || flags=-Urnm
+# shellcheck disable=SC2016
+exec unshare $flags --propagation private -- sh -c '
+	set -eu
+	for dir in /run/netns /run/cleat /var/lib/cni; do
+		mkdir -p "$dir" 2>/dev/null || true
+		[ -d "$dir" ] && mount -t tmpfs -o mode=0755 tmpfs "$dir"
+	done
+	ip link set lo up
+	CLEAT_SANDBOX=1 exec "$@"
+' sandbox "$@"
