@@ -37,185 +37,188 @@ type Object interface {
 // State is what should exist for one or several plugins of one attachment, or what
 // was seen. The order of the slices is the order in which they are made.
 type State struct {
-	Owner      Owner // of what is not Shared
-	Leases     []Lease
-	Links      []Link
-	Sysctls    []Sysctl
-	Addrs      []Addr
-	Routes     []Route
-	Rules      []Rule
-	Neighbours []Neighbour
-	Qdiscs     []Qdisc
-	Filters    []Filter
-	Tables     []Table
-	Elements   []Element
-	Flows      []Flow // conntrack entries that must not exist
+	Owner      Owner       `json:"owner,omitzero"` // of what is not Shared
+	Leases     []Lease     `json:"leases,omitzero"`
+	Links      []Link      `json:"links,omitzero"`
+	Sysctls    []Sysctl    `json:"sysctls,omitzero"`
+	Addrs      []Addr      `json:"addrs,omitzero"`
+	Routes     []Route     `json:"routes,omitzero"`
+	Rules      []Rule      `json:"rules,omitzero"`
+	Neighbours []Neighbour `json:"neighbours,omitzero"`
+	Qdiscs     []Qdisc     `json:"qdiscs,omitzero"`
+	Filters    []Filter    `json:"filters,omitzero"`
+	Tables     []Table     `json:"tables,omitzero"`
+	Elements   []Element   `json:"elements,omitzero"`
+	Flows      []Flow      `json:"flows,omitzero"` // conntrack entries that must not exist
 }
 
 // Link is a network interface.
 type Link struct {
-	Place Place
-	Name  string
-	Kind  string // veth, bridge, ifb, …; "" for one that is only adjusted (lo, a borrowed device)
-	MAC   string // lower case, colons; "" leaves it to the kernel (or as it is)
-	MTU   int    // 0 leaves it to the kernel (or as it is)
+	Place Place  `json:"place,omitzero"`
+	Name  string `json:"name,omitzero"`
+	Kind  string `json:"kind,omitzero"` // veth, bridge, ifb, …; "" for one that is only adjusted (lo, a borrowed device)
+	MAC   string `json:"mac,omitzero"`  // lower case, colons; "" leaves it to the kernel (or as it is)
+	MTU   int    `json:"mtu,omitzero"`  // 0 leaves it to the kernel (or as it is)
 
-	Peer      string // veth: the other end's name, in PeerPlace
-	PeerPlace Place
-	Master    string // bridge that it is a port of
-	Port      Port   // as a port of Master
-	Bridge    Bridge // Kind bridge
-	VLANs     []VLAN // of a bridge port, or of the bridge itself; nil leaves them
-	NoIPv6    bool   // no IPv6 link-local address of its own (addrgenmode none)
-	ARPNotify bool   // announce its addresses when it comes up
-	Down      bool   // stays down
-	Promisc   bool
-	Shared    bool // made if missing, never removed, belongs to nobody
+	Peer      string `json:"peer,omitzero"` // veth: the other end's name, in PeerPlace
+	PeerPlace Place  `json:"peerPlace,omitzero"`
+	Master    string `json:"master,omitzero"`    // bridge that it is a port of
+	Port      Port   `json:"port,omitzero"`      // as a port of Master
+	Bridge    Bridge `json:"bridge,omitzero"`    // Kind bridge
+	VLANs     []VLAN `json:"vlans,omitzero"`     // of a bridge port, or of the bridge itself; nil leaves them
+	NoIPv6    bool   `json:"noIPv6,omitzero"`    // no IPv6 link-local address of its own (addrgenmode none)
+	ARPNotify bool   `json:"arpNotify,omitzero"` // announce its addresses when it comes up
+	Down      bool   `json:"down,omitzero"`      // stays down
+	Promisc   bool   `json:"promisc,omitzero"`
+	Shared    bool   `json:"shared,omitzero"` // made if missing, never removed, belongs to nobody
 }
 
 // Port is how a link behaves as a bridge port.
 type Port struct {
-	Hairpin  bool
-	Isolated bool
+	Hairpin  bool `json:"hairpin,omitzero"`
+	Isolated bool `json:"isolated,omitzero"`
 }
 
 // Bridge is how a bridge behaves.
 type Bridge struct {
-	VLANFiltering bool
+	VLANFiltering bool `json:"vlanFiltering,omitzero"`
 }
 
 // VLAN is a range of VLAN ids on a bridge port. From equals To for a single one.
 type VLAN struct {
-	From, To int
-	PVID     bool // ingress frames without a tag get it
-	Untagged bool // egress frames lose their tag
+	From     int  `json:"from,omitzero"`
+	To       int  `json:"to,omitzero"`
+	PVID     bool `json:"pvid,omitzero"`     // ingress frames without a tag get it
+	Untagged bool `json:"untagged,omitzero"` // egress frames lose their tag
 }
 
 // Addr is an address of an interface.
 type Addr struct {
-	Place         Place
-	Dev           string
-	Prefix        netip.Prefix // the address with its prefix length, host bits kept
-	DAD           bool         // wait for duplicate address detection; else the address is usable at once
-	NoPrefixRoute bool         // the kernel makes no connected route for it
-	Shared        bool
+	Place         Place        `json:"place,omitzero"`
+	Dev           string       `json:"dev,omitzero"`
+	Prefix        netip.Prefix `json:"prefix,omitzero"`        // the address with its prefix length, host bits kept
+	DAD           bool         `json:"dad,omitzero"`           // wait for duplicate address detection; else the address is usable at once
+	NoPrefixRoute bool         `json:"noPrefixRoute,omitzero"` // the kernel makes no connected route for it
+	Shared        bool         `json:"shared,omitzero"`
 }
 
 // Route is an entry of a routing table.
 type Route struct {
-	Place    Place
-	Dst      netip.Prefix // 0.0.0.0/0 and ::/0 for the default
-	Via      netip.Addr   // zero is on link
-	Dev      string
-	Src      netip.Addr
-	Table    int // 0 is main
-	Scope    int // kernel's number: 0 global, 253 link, 254 host
-	Priority int
-	MTU      int
-	AdvMSS   int
-	OnLink   bool // Via is reachable though no route says so
-	Shared   bool
+	Place    Place        `json:"place,omitzero"`
+	Dst      netip.Prefix `json:"dst,omitzero"` // 0.0.0.0/0 and ::/0 for the default
+	Via      netip.Addr   `json:"via,omitzero"` // zero is on link
+	Dev      string       `json:"dev,omitzero"`
+	Src      netip.Addr   `json:"src,omitzero"`
+	Table    int          `json:"table,omitzero"` // 0 is main
+	Scope    int          `json:"scope,omitzero"` // kernel's number: 0 global, 253 link, 254 host
+	Priority int          `json:"priority,omitzero"`
+	MTU      int          `json:"mtu,omitzero"`
+	AdvMSS   int          `json:"advmss,omitzero"`
+	OnLink   bool         `json:"onLink,omitzero"` // Via is reachable though no route says so
+	Shared   bool         `json:"shared,omitzero"`
 }
 
 // Rule is an entry of the routing policy.
 type Rule struct {
-	Place    Place
-	From     netip.Prefix
-	To       netip.Prefix
-	Table    int
-	Priority int
-	Shared   bool
+	Place    Place        `json:"place,omitzero"`
+	From     netip.Prefix `json:"from,omitzero"`
+	To       netip.Prefix `json:"to,omitzero"`
+	Table    int          `json:"table,omitzero"`
+	Priority int          `json:"priority,omitzero"`
+	Shared   bool         `json:"shared,omitzero"`
 }
 
 // Neighbour is a permanent neighbour entry.
 type Neighbour struct {
-	Place Place
-	Dev   string
-	Addr  netip.Addr
-	MAC   string
+	Place Place      `json:"place,omitzero"`
+	Dev   string     `json:"dev,omitzero"`
+	Addr  netip.Addr `json:"addr,omitzero"`
+	MAC   string     `json:"mac,omitzero"`
 }
 
 // Sysctl is a value below /proc/sys, set in the namespace of Place.
 type Sysctl struct {
-	Place  Place
-	Key    string // net/ipv4/ip_forward
-	Value  string
-	Shared bool // never set back
+	Place  Place  `json:"place,omitzero"`
+	Name   string `json:"name,omitzero"` // net/ipv4/ip_forward
+	Value  string `json:"value,omitzero"`
+	Shared bool   `json:"shared,omitzero"` // never set back
 	// AfterUp: the value is set when the links are up; else before.
-	AfterUp bool
+	AfterUp bool `json:"afterUp,omitzero"`
 }
 
 // Qdisc is a queueing discipline of an interface.
 type Qdisc struct {
-	Place  Place
-	Dev    string
-	Kind   string // tbf, ingress
-	Handle uint32
-	Parent uint32
-	Rate   uint64 // tbf: bytes a second
-	Burst  uint32 // tbf: bytes
-	Limit  uint32 // tbf: bytes
+	Place  Place  `json:"place,omitzero"`
+	Dev    string `json:"dev,omitzero"`
+	Kind   string `json:"kind,omitzero"` // tbf, ingress
+	Handle uint32 `json:"handle,omitzero"`
+	Parent uint32 `json:"parent,omitzero"`
+	Rate   uint64 `json:"rate,omitzero"`  // tbf: bytes a second
+	Burst  uint32 `json:"burst,omitzero"` // tbf: bytes
+	Limit  uint32 `json:"limit,omitzero"` // tbf: bytes
 }
 
 // Filter sends all that comes in on Dev to the interface To (u32 match all, mirred egress
 // redirect), below the ingress qdisc.
 type Filter struct {
-	Place Place
-	Dev   string
-	To    string
+	Place Place  `json:"place,omitzero"`
+	Dev   string `json:"dev,omitzero"`
+	To    string `json:"to,omitzero"`
 }
 
 // Table is an nft table of our own with all that does not grow with pods: sets and
 // maps (their declarations), chains and the chains' rules. It is shared.
 type Table struct {
-	Family string // inet, bridge
-	Name   string
-	Sets   []Set
-	Chains []Chain
+	Family string  `json:"family,omitzero"` // inet, bridge
+	Name   string  `json:"name,omitzero"`
+	Sets   []Set   `json:"sets,omitzero"`
+	Chains []Chain `json:"chains,omitzero"`
 }
 
 // Set declares an nft set or map.
 type Set struct {
-	Name string
-	Key  []string // types: ipv4_addr, ipv6_addr, inet_proto, inet_service, ifname, ether_addr, mark
-	Data []string // types of a map's values; nil for a set
+	Name string   `json:"name,omitzero"`
+	Key  []string `json:"key,omitzero"`  // types: ipv4_addr, ipv6_addr, inet_proto, inet_service, ifname, ether_addr, mark
+	Data []string `json:"data,omitzero"` // types of a map's values; nil for a set
 }
 
 // Chain is an nft chain with its rules in order.
 type Chain struct {
-	Name     string
-	Type     string // filter, nat; "" for a chain without a hook
-	Hook     string // prerouting, input, forward, output, postrouting
-	Priority int
-	Rules    []string // nft's own syntax, in the subset that internal/kernel compiles
+	Name     string   `json:"name,omitzero"`
+	Type     string   `json:"type,omitzero"` // filter, nat; "" for a chain without a hook
+	Hook     string   `json:"hook,omitzero"` // prerouting, input, forward, output, postrouting
+	Priority int      `json:"priority,omitzero"`
+	Rules    []string `json:"rules,omitzero"` // nft's own syntax, in the subset that internal/kernel compiles
 }
 
 // Element is an element of an nft set or map.
 type Element struct {
-	Family, Table, Set string
-	Key                []string // values as text: tcp, 8080, 10.88.0.5, cni0
-	Data               []string
-	Owner              Owner
+	Family string   `json:"family,omitzero"`
+	Table  string   `json:"table,omitzero"`
+	Set    string   `json:"set,omitzero"`
+	Match  []string `json:"match,omitzero"` // the key's values as text: tcp, 8080, 10.88.0.5, cni0
+	Data   []string `json:"data,omitzero"`
+	Owner  Owner    `json:"owner,omitzero"`
 	// Lives names what proves that the owner is alive: "link vethab12" on the host or
 	// "netns /run/netns/x". An element whose owner is dead may be replaced.
-	Lives string
+	Lives string `json:"lives,omitzero"`
 }
 
 // Flow selects conntrack entries by their original destination, to be forgotten when a
 // state is applied and when it is removed.
 type Flow struct {
-	Protocol string     // udp
-	Addr     netip.Addr // original destination; zero is any of the family
-	IPv6     bool
-	Port     int // original destination port
+	Protocol string     `json:"protocol,omitzero"` // udp
+	Addr     netip.Addr `json:"addr,omitzero"`     // original destination; zero is any of the family
+	IPv6     bool       `json:"ipv6,omitzero"`
+	Port     int        `json:"port,omitzero"` // original destination port
 }
 
 // Lease is an address that an IPAM plugin holds for an owner.
 type Lease struct {
-	Network string
-	Addr    netip.Addr
-	Store   string // folder of the store
-	Owner   Owner
+	Network string     `json:"network,omitzero"`
+	Addr    netip.Addr `json:"addr,omitzero"`
+	Store   string     `json:"store,omitzero"` // folder of the store
+	Owner   Owner      `json:"owner,omitzero"`
 }
 
 // Difference is one object that is not as it should be.
@@ -246,9 +249,9 @@ type Facts struct {
 
 // Freed is an object that GC removed, or would remove.
 type Freed struct {
-	Object string // canonical line
-	Mark   string
-	Owner  Owner // only Network is set where the object names no more than the mark
+	Object string `json:"object,omitzero"` // canonical line
+	Mark   string `json:"mark,omitzero"`
+	Owner  Owner  `json:"owner,omitzero"` // only Network is set where the object names no more than the mark
 }
 
 // Pool is where an IPAM plugin chooses addresses: a store and the ranges it may give from it.

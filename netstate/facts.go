@@ -1,0 +1,23 @@
+package netstate
+
+import "slices"
+
+// Link returns the link of that name, if it was seen.
+func (f Facts) Link(p Place, name string) (Link, bool) {
+	i := slices.IndexFunc(f.Links, func(l Link) bool { return l.Place == p && l.Name == name })
+	if i < 0 {
+		return Link{}, false
+	}
+	return f.Links[i], true
+}
+
+// AddrsOf returns the addresses that were seen on the link.
+func (f Facts) AddrsOf(p Place, dev string) []Addr {
+	var list []Addr
+	for _, a := range f.Addrs {
+		if a.Place == p && a.Dev == dev {
+			list = append(list, a)
+		}
+	}
+	return list
+}

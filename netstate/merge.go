@@ -1,0 +1,71 @@
+package netstate
+
+import "slices"
+
+// Merge returns the states as one, in order, as when a list of plugins is applied in
+// one pass. An object that several state alike stands once; a table that several use has the sets, chains and rules
+// of all. The owner is the first state's.
+func Merge(states ...State) State {
+	var all State
+	for i, s := range states {
+		if i == 0 {
+			all.Owner = s.Owner
+		}
+		all.Leases = union(all.Leases, s.Leases)
+		all.Links = union(all.Links, s.Links)
+		all.Sysctls = union(all.Sysctls, s.Sysctls)
+		all.Addrs = union(all.Addrs, s.Addrs)
+		all.Routes = union(all.Routes, s.Routes)
+		all.Rules = union(all.Rules, s.Rules)
+		all.Neighbours = union(all.Neighbours, s.Neighbours)
+		all.Qdiscs = union(all.Qdiscs, s.Qdiscs)
+		all.Filters = union(all.Filters, s.Filters)
+		all.Elements = union(all.Elements, s.Elements)
+		all.Flows = union(all.Flows, s.Flows)
+		for _, t := range s.Tables {
+			all.Tables = mergeTable(all.Tables, t)
+		}
+	}
+	return all
+}
+
+// union appends the objects of more that all does not hold in just the same form. The
+// lists are those of one attachment: a few objects.
+func union[T Object](all, more []T) []T {
+	for _, o := range more {
+		text := o.String()
+		if !slices.ContainsFunc(all, func(have T) bool { return have.String() == text }) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func mergeTable(all []Table, t Table) []Table {
+	i := slices.IndexFunc(all, func(o Table) bool { return o.Family == t.Family && o.Name == t.Name })
+	if i < 0 {
+		return append(all, t)
+	}
+	have := all[i]
+	have.Sets, have.Chains = slices.Clone(have.Sets), slices.Clone(have.Chains)
+	for _, s := range t.Sets {
+		if !slices.ContainsFunc(have.Sets, func(o Set) bool { return o.Name == s.Name }) {
+			have.Sets = append(have.Sets, s)
+		}
+	}
+	for _, c := range t.Chains {
+		j := slices.IndexFunc(have.Chains, func(o Chain) bool { return o.Name == c.Name })
+		if j < 0 {
+			have.Chains = append(have.Chains, c)
+			continue
+		}
+		have.Chains[j].Rules = slices.Clone(have.Chains[j].Rules)
+		for _, r := range c.Rules {
+			if !slices.Contains(have.Chains[j].Rules, r) {
+				have.Chains[j].Rules = append(have.Chains[j].Rules, r)
+			}
+		}
+	}
+	all[i] = have
+	return all
+}
