@@ -269,3 +269,15 @@ type Range struct {
 	End     netip.Addr   // included
 	Gateway netip.Addr   // never given out; zero is none
 }
+
+// ObjectError is an error about one object.
+type ObjectError struct {
+	Object string // the object's key
+	Err    error
+}
+
+// Error is the object and the cause.
+func (e *ObjectError) Error() string { return e.Object + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ObjectError) Unwrap() error { return e.Err }

@@ -3,8 +3,8 @@ package planned
 import (
 	"context"
 	"log/slog"
+	"time"
 
-	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/plugin"
 )
@@ -36,10 +36,37 @@ type Session interface {
 	Close() error
 }
 
+// Wrap makes a [Kernel] of one whose Open returns a type of its own.
+func Wrap[S Session](k interface {
+	Open(ctx context.Context, pod string, allowHost bool) (S, error)
+	Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
+}) Kernel {
+	return wrapped[S]{k}
+}
+
+type wrapped[S Session] struct {
+	kernel interface {
+		Open(ctx context.Context, pod string, allowHost bool) (S, error)
+		Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
+	}
+}
+
+func (w wrapped[S]) Open(ctx context.Context, pod string, allowHost bool) (Session, error) {
+	s, err := w.kernel.Open(ctx, pod, allowHost)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (w wrapped[S]) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
+	return w.kernel.Collect(ctx, network, valid, dryRun)
+}
+
 // Leases keeps which address is whose. Package internal/leases is the one on disk.
 type Leases interface {
 	// Reserve takes one address of each set for owner: all or none. dryRun only says which they would be.
-	// Errors: netstate.ErrExist (owner has one already), ErrInUse (a wanted address is another's), netstate.ErrExhausted.
+	// Errors: netstate.ErrExist (owner has one already), ErrInUse (a wanted address is another's), ErrExhausted.
 	Reserve(ctx context.Context, p netstate.Pool, owner netstate.Owner, dryRun bool) ([]netstate.Lease, error)
 	// Held returns what owner holds.
 	Held(ctx context.Context, p netstate.Pool, owner netstate.Owner) ([]netstate.Lease, error)
@@ -55,44 +82,48 @@ type Config struct {
 	Leases   Leases        // required for IPAM plugins
 	Delegate plugin.Finder // required for plugins that use ipam: finds the IPAM plugin
 	Log      *slog.Logger  // default: nothing is logged
+	// UndoTimeout bounds the undoing of a failed ADD, which goes on when the caller's
+	// context has ended. Default 30 s.
+	UndoTimeout time.Duration
 }
 
-// Engine makes plugins of specs and runs their verbs. It is safe for concurrent use.
+// Engine makes plugins of definitions and runs their verbs. It is safe for concurrent
+// use; that a container has one operation at a time is the runtime's duty.
 type Engine struct {
-	cfg Config
+	kernel   Kernel
+	leases   Leases
+	delegate plugin.Finder
+	log      *slog.Logger
+	undo     time.Duration
 }
 
 // NewEngine returns an engine.
-func NewEngine(cfg Config) *Engine { return &Engine{cfg: cfg} }
-
-// Definition is a [Spec] or [IPAMSpec] whatever its configuration type.
-type Definition struct {
-	Info plugin.Info
-	// unexported: the closures over C
+func NewEngine(cfg Config) *Engine {
+	e := &Engine{kernel: cfg.Kernel, leases: cfg.Leases, delegate: cfg.Delegate, log: cfg.Log, undo: cfg.UndoTimeout}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	if e.undo == 0 {
+		e.undo = 30 * time.Second
+	}
+	return e
 }
 
-// Define makes a definition of a spec.
-func Define[C any](s Spec[C]) Definition { panic("stub") }
-
-// DefineIPAM makes a definition of an IPAM spec.
-func DefineIPAM[C any](s IPAMSpec[C]) Definition { panic("stub") }
-
 // Plugin returns the plugin that d describes, acting through e.
-func (e *Engine) Plugin(d Definition) plugin.Plugin { panic("stub") }
+func (e *Engine) Plugin(d Definition) plugin.Plugin {
+	if d.IsIPAM() {
+		return &ipamVerbs{e, d}
+	}
+	return &verbs{e, d}
+}
 
-// Step is one plugin of a list with its call. For the ADD of a list, Req.Prev of all but the first step is
-// filled in from the result before.
+// Step is one plugin of a list with its call.
 type Step struct {
 	Def Definition
 	Req *plugin.Request
 }
 
-// AddList plans the steps one after the other and applies them in one pass. It returns the result after each.
-func (e *Engine) AddList(ctx context.Context, steps []Step) ([]*cni.Result, error) { panic("stub") }
-
-// DelList removes the steps, which come in the order of the list, in one pass.
-func (e *Engine) DelList(ctx context.Context, steps []Step) error { panic("stub") }
-
-// PlanList says what AddList would do, and changes nothing: the plan of each step. With an IPAM plugin
-// that is built in the next free address is looked at, not taken.
-func (e *Engine) PlanList(ctx context.Context, steps []Step) ([]Plan, error) { panic("stub") }
+// undoing returns a context for undoing, which outlives the caller's.
+func (e *Engine) undoing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), e.undo)
+}

@@ -58,6 +58,8 @@ type Plan struct {
 	// Result is what this plugin adds to the result of the one before: interfaces are appended (IPs' indexes
 	// count from 0 within this Result and are moved), IPs and routes too, DNS replaces if it is set. Nil adds nothing: prevResult passes through.
 	Result *cni.Result
+	// Notes says what the plan can't tell, for people.
+	Notes []string
 }
 
 // IPAMSpec describes a plugin that gives addresses.
@@ -66,6 +68,9 @@ type IPAMSpec[C any] struct {
 	Parse func(req *plugin.Request) (C, error)
 	// Allocation says where the addresses come from and what goes with them. It is pure.
 	Allocation func(c C, req *plugin.Request) (Allocation, error)
+	// Store says where leases lie, read as leniently as can be: DEL and GC need no more, and
+	// go on with it when Parse or Allocation refuses the configuration. Nil for a plugin without a store.
+	Store func(req *plugin.Request) netstate.Pool
 }
 
 // Allocation is what an IPAM plugin gives: addresses chosen from a pool, fixed ones, and
@@ -75,4 +80,6 @@ type Allocation struct {
 	Fixed  []cni.IP
 	Routes []cni.Route
 	DNS    cni.DNS
+	// ResolvConf is the path of a resolv.conf whose content is the DNS; "" for none.
+	ResolvConf string
 }

@@ -20,3 +20,9 @@ func (h *Handle) Cookie() (uint64, error) { return 0, errors.ErrUnsupported }
 
 // Close does nothing.
 func (h *Handle) Close() error { return nil }
+
+// Current returns errors.ErrUnsupported.
+func Current() (*Handle, error) { return nil, errors.ErrUnsupported }
+
+// Same returns errors.ErrUnsupported.
+func (h *Handle) Same(other *Handle) (bool, error) { return false, errors.ErrUnsupported }

@@ -1,0 +1,243 @@
+package planned
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// AddList plans the steps one after the other and applies them in one pass. It returns the result
+// after each. The prevResult of all but the first step is the result of the step before, whatever
+// its request brings. On an error nothing is left: what was applied is undone, and addresses are given
+// back.
+func (e *Engine) AddList(ctx context.Context, steps []Step) ([]*cni.Result, error) {
+	run, err := e.begin(steps)
+	if err != nil {
+		return nil, err
+	}
+	session, err := e.openPod(ctx, steps[0].Req)
+	if err != nil {
+		return nil, at(steps[0], "open", err)
+	}
+	defer session.Close()
+	if err := run.add(ctx, session); err != nil {
+		return nil, errors.Join(err, run.giveBack(ctx))
+	}
+	return run.results, nil
+}
+
+// PlanList says what AddList would do, and changes nothing: the plan of each step. A built-in IPAM
+// plugin shows the next free addresses and takes none; another's are not known before ADD, which the plan's
+// notes say. Without CNI_NETNS nothing of the pod is looked at.
+func (e *Engine) PlanList(ctx context.Context, steps []Step) ([]Plan, error) {
+	run, err := e.begin(steps)
+	if err != nil {
+		return nil, err
+	}
+	run.peek = true
+	session, err := e.openPod(ctx, steps[0].Req)
+	if err != nil {
+		return nil, at(steps[0], "open", err)
+	}
+	defer session.Close()
+	if err := run.plan(ctx, session); err != nil {
+		return nil, err
+	}
+	return run.plans, nil
+}
+
+// listRun is one pass over a list.
+type listRun struct {
+	engine  *Engine
+	steps   []Step
+	bound   []bound
+	plans   []Plan
+	results []*cni.Result
+	leased  []func(context.Context) error // gives back what IPAM gave, in order of giving
+	peek    bool                          // look at addresses, take none
+}
+
+// begin checks all of a list before anything is done.
+func (e *Engine) begin(steps []Step) (*listRun, error) {
+	run := &listRun{engine: e, steps: slices.Clone(steps)}
+	for i, step := range steps {
+		b, err := step.parse()
+		if err != nil {
+			return nil, at(step, "validate", err)
+		}
+		if i == 0 && step.Def.chained && step.Req.Prev == nil {
+			return nil, at(step, "validate", step.noPrev())
+		}
+		run.bound = append(run.bound, b)
+	}
+	return run, nil
+}
+
+// parse reads the step's configuration and settles whether IPAM is used.
+func (s Step) parse() (bound, error) {
+	if s.Def.parse == nil {
+		return bound{}, cni.Errorf(cni.CodeInvalidConfig, "%s gives addresses and can't stand in a list of plugins", s.Def.Info.Type).
+			WithHint("name it in the ipam section of the plugin that makes the interface")
+	}
+	b, err := s.Def.parse(s.Req)
+	if err != nil {
+		return bound{}, err
+	}
+	if s.Req.Conf.IPAMType == "" {
+		if b.use == RequiredIPAM {
+			return bound{}, cni.Errorf(cni.CodeInvalidConfig, "ipam.type is missing: %s needs addresses", s.Def.Info.Type)
+		}
+		b.use = NoIPAM
+	}
+	return b, nil
+}
+
+func (s Step) noPrev() error {
+	return cni.Errorf(cni.CodeInvalidConfig, "prevResult is missing: %s must be called as a chained plugin", s.Def.Info.Type).
+		WithHint("put it after the plugin that makes the interface")
+}
+
+// add plans every step and applies the whole.
+func (r *listRun) add(ctx context.Context, session Session) error {
+	if err := r.plan(ctx, session); err != nil {
+		return err
+	}
+	state := merged(r.plans)
+	r.engine.log.Debug("apply", "state", state.String())
+	if err := session.Apply(ctx, state); err != nil {
+		return at(r.blame(err), "apply", err)
+	}
+	return nil
+}
+
+// plan fills plans and results step by step.
+func (r *listRun) plan(ctx context.Context, session Session) error {
+	for i := range r.steps {
+		if i > 0 {
+			req := *r.steps[i].Req
+			req.Prev = r.results[i-1]
+			r.steps[i].Req = &req
+		}
+		p, err := r.planStep(ctx, session, i)
+		if err != nil {
+			return err
+		}
+		r.plans = append(r.plans, p)
+		r.results = append(r.results, mergeResult(r.steps[i].Req, p.Result))
+	}
+	return nil
+}
+
+// planStep takes addresses first, since they are an input of the plan, then looks, then plans.
+func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, error) {
+	step, b := r.steps[i], r.bound[i]
+	in := Input{Request: step.Req}
+	var given addresses
+	if b.use != NoIPAM {
+		var err error
+		if given, err = r.address(ctx, step); err != nil {
+			return Plan{}, at(step, "ipam", err)
+		}
+		in.IPAM = given.result
+	}
+	seen, err := session.Observe(ctx, b.ask(in))
+	if err != nil {
+		return Plan{}, at(step, "observe", err)
+	}
+	p, err := b.plan(in, seen)
+	if err != nil {
+		return Plan{}, at(step, "plan", err)
+	}
+	p.State.Owner = in.Owner()
+	p.State.Leases = given.leases
+	p.Notes = append(given.notes, p.Notes...)
+	return p, nil
+}
+
+// addresses is what an IPAM plugin gave or would give.
+type addresses struct {
+	result *cni.Result
+	leases []netstate.Lease
+	notes  []string
+}
+
+// address has the IPAM plugin give addresses, or show them.
+func (r *listRun) address(ctx context.Context, step Step) (addresses, error) {
+	typ := step.Req.Conf.IPAMType
+	delegate, err := r.engine.delegate.Find(typ, step.Req.Path)
+	if err != nil {
+		return addresses{}, err
+	}
+	own, isOwn := delegate.(*ipamVerbs)
+	if r.peek {
+		if !isOwn {
+			return addresses{notes: []string{"addresses come from " + typ + ", a program of its own, and are not known before ADD"}}, nil
+		}
+		return own.reserve(ctx, step.Req, true)
+	}
+	var given addresses
+	if isOwn {
+		given, err = own.reserve(ctx, step.Req, false)
+	} else {
+		given.result, err = delegate.Add(ctx, step.Req)
+	}
+	if err != nil {
+		if isOwn {
+			return addresses{}, err // it takes all or nothing
+		}
+		// The specification, section 4: the delegate's DEL before returning its failure.
+		return addresses{}, errors.Join(err, r.engine.release(ctx, delegate, step.Req))
+	}
+	r.leased = append(r.leased, func(ctx context.Context) error { return r.engine.release(ctx, delegate, step.Req) })
+	if len(given.result.IPs) == 0 {
+		return addresses{}, cni.Errorf(cni.CodeInvalidConfig, "ipam plugin %s gave no address", typ)
+	}
+	return given, nil
+}
+
+// giveBack returns what IPAM gave, the last first.
+func (r *listRun) giveBack(ctx context.Context) error {
+	var errs []error
+	for _, back := range slices.Backward(r.leased) {
+		errs = append(errs, back(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// release is a DEL of the IPAM plugin on behalf of an ADD that failed.
+func (e *Engine) release(ctx context.Context, delegate plugin.Plugin, add *plugin.Request) error {
+	ctx, cancel := e.undoing(ctx)
+	defer cancel()
+	del := *add
+	del.Verb = cni.VerbDel
+	return explain("undo ipam", delegate.Del(ctx, &del))
+}
+
+// blame returns the step whose plan holds the object that err is about; the first if none is.
+func (r *listRun) blame(err error) Step {
+	about, ok := errors.AsType[*netstate.ObjectError](err)
+	if !ok {
+		return r.steps[0]
+	}
+	for i, p := range r.plans {
+		if slices.ContainsFunc(p.State.Objects(), func(o netstate.Object) bool { return o.Key() == about.Object }) {
+			return r.steps[i]
+		}
+	}
+	return r.steps[0]
+}
+
+// merged is the state of all plans, as the kernel takes it: leases are not its business.
+func merged(plans []Plan) netstate.State {
+	states := make([]netstate.State, len(plans))
+	for i, p := range plans {
+		states[i] = p.State
+	}
+	all := netstate.Merge(states...)
+	all.Leases = nil
+	return all
+}

@@ -1,0 +1,74 @@
+package planned
+
+import (
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// Definition is a [Spec] or an [IPAMSpec], whatever the type of its configuration. The
+// zero Definition describes no plugin.
+type Definition struct {
+	Info plugin.Info
+
+	chained bool
+	parse   func(*plugin.Request) (bound, error)      // of a Spec
+	ipam    func(*plugin.Request) (Allocation, error) // of an IPAMSpec
+	store   func(*plugin.Request) netstate.Pool
+}
+
+// bound is a spec with its configuration parsed.
+type bound struct {
+	use  IPAMUse
+	ask  func(Input) netstate.Query
+	plan func(Input, netstate.Facts) (Plan, error)
+}
+
+// Define makes a definition of a spec.
+func Define[C any](s Spec[C]) Definition {
+	parse := func(req *plugin.Request) (bound, error) {
+		c, err := s.Parse(req)
+		if err != nil {
+			return bound{}, err
+		}
+		b := bound{
+			ask:  func(Input) netstate.Query { return netstate.Query{} },
+			plan: func(in Input, seen netstate.Facts) (Plan, error) { return s.Plan(c, in, seen) },
+		}
+		if s.Ask != nil {
+			b.ask = func(in Input) netstate.Query { return s.Ask(c, in) }
+		}
+		if s.IPAM != nil {
+			b.use = s.IPAM(c)
+		}
+		return b, nil
+	}
+	return Definition{Info: s.Info, chained: s.Chained, parse: parse}
+}
+
+// DefineIPAM makes a definition of an IPAM spec.
+func DefineIPAM[C any](s IPAMSpec[C]) Definition {
+	allocate := func(req *plugin.Request) (Allocation, error) {
+		c, err := s.Parse(req)
+		if err != nil {
+			return Allocation{}, err
+		}
+		return s.Allocation(c, req)
+	}
+	return Definition{Info: s.Info, ipam: allocate, store: s.Store}
+}
+
+// IsIPAM reports whether the definition is an IPAM plugin's.
+func (d Definition) IsIPAM() bool { return d.ipam != nil }
+
+// Plan is the pure part of an ADD, for tests and tools: parse, ask, plan. seen answers what the
+// plugin asks.
+func (d Definition) Plan(in Input, seen func(netstate.Query) netstate.Facts) (Plan, error) {
+	b, err := d.parse(in.Request)
+	if err != nil {
+		return Plan{}, err
+	}
+	return b.plan(in, seen(b.ask(in)))
+}
+
+// Allocation is the pure part of an IPAM plugin's ADD.
+func (d Definition) Allocation(req *plugin.Request) (Allocation, error) { return d.ipam(req) }

@@ -1,0 +1,130 @@
+package planned
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// CodeDifferent is the code of a CHECK that found differences; codes from 100 on are the
+// plugin's own (specification, section "Error").
+const CodeDifferent cni.Code = 100
+
+// DifferencesError is a CHECK's finding: what is not as it should be.
+type DifferencesError struct {
+	Differences []netstate.Difference
+}
+
+// Error lists the differences, each with what there is instead.
+func (e *DifferencesError) Error() string {
+	var b strings.Builder
+	for i, d := range e.Differences {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		switch {
+		case d.Have == "":
+			fmt.Fprintf(&b, "missing: %s", d.Want)
+		case d.Want == "":
+			fmt.Fprintf(&b, "not wanted: %s", d.Have)
+		default:
+			fmt.Fprintf(&b, "want: %s, have: %s", d.Want, d.Have)
+		}
+	}
+	return b.String()
+}
+
+// explain gives an error of step its code and a hint, once, where kind and cause are known.
+// One that has a code keeps it.
+func explain(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := cni.AsError(err)
+	if _, coded := errors.AsType[*cni.Error](err); !coded {
+		e = cni.Errorf(codeOf(err), "%w", err)
+		e.Hint = hintOf(err)
+	}
+	named := *e
+	if named.Step == "" {
+		named.Step = step
+	}
+	return &named
+}
+
+// at is explain, and names the plugin.
+func at(s Step, step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := cni.AsError(explain(step, err))
+	if e.Plugin == "" {
+		e.Plugin = s.Def.Info.Type
+	}
+	e.Verb = s.Req.Verb
+	return e
+}
+
+func codeOf(err error) cni.Code {
+	_, differs := errors.AsType[*DifferencesError](err)
+	switch {
+	case differs:
+		return CodeDifferent
+	case errors.Is(err, netstate.ErrExist):
+		return cni.CodeInvalidEnvironment
+	case errors.Is(err, netstate.ErrExhausted), errors.Is(err, netstate.ErrInUse),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return cni.CodeTryAgain
+	case errors.Is(err, netstate.ErrUnsupported):
+		return cni.CodeNotAvailable
+	case errors.Is(err, netstate.ErrNotNamespace), errors.Is(err, netstate.ErrHostNamespace):
+		return cni.CodeInvalidNetNS
+	default:
+		// What the kernel or a disk refused.
+		return cni.CodeIO
+	}
+}
+
+func hintOf(err error) string {
+	_, differs := errors.AsType[*DifferencesError](err)
+	switch {
+	case differs:
+		return "cleat repair puts back what is missing"
+	case errors.Is(err, netstate.ErrExist):
+		return "it is left from an earlier ADD or belongs to somebody else: DEL first, or take another CNI_IFNAME"
+	case errors.Is(err, netstate.ErrExhausted):
+		return "delete attachments that are not needed, run cleat gc for leaked ones, or give the network a larger range"
+	case errors.Is(err, netstate.ErrInUse):
+		return "delete the attachment that has it, or ask for another"
+	default:
+		return ""
+	}
+}
+
+// openPod opens the namespaces of an ADD or CHECK.
+func (e *Engine) openPod(ctx context.Context, req *plugin.Request) (Session, error) {
+	s, err := e.kernel.Open(ctx, req.NetNS, req.AllowHostNetNS)
+	if err != nil {
+		return nil, explain("open", plugin.NetNSError(req.NetNS, err))
+	}
+	return s, nil
+}
+
+// openLeft opens the namespaces of a DEL: a pod's that is gone, or is none, or is the host's own, is
+// left alone, and the host's side is freed all the same.
+func (e *Engine) openLeft(ctx context.Context, req *plugin.Request) (Session, error) {
+	if req.NetNS != "" {
+		s, err := e.kernel.Open(ctx, req.NetNS, req.AllowHostNetNS)
+		if err == nil {
+			return s, nil
+		}
+		e.log.Info("namespace left alone", "netns", req.NetNS, "why", err)
+	}
+	s, err := e.kernel.Open(ctx, "", false)
+	return s, explain("open", err)
+}

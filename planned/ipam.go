@@ -1,0 +1,185 @@
+package planned
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// ipamVerbs are the verbs of an [IPAMSpec], all written here once.
+type ipamVerbs struct {
+	engine *Engine
+	def    Definition
+}
+
+var _ plugin.Plugin = (*ipamVerbs)(nil)
+
+func ownerOf(req *plugin.Request) netstate.Owner { return Input{Request: req}.Owner() }
+
+// Add takes addresses: all or none.
+func (v *ipamVerbs) Add(ctx context.Context, req *plugin.Request) (*cni.Result, error) {
+	given, err := v.reserve(ctx, req, false)
+	return given.result, v.at(req, "reserve", err)
+}
+
+// reserve takes addresses, or shows those that would be taken.
+func (v *ipamVerbs) reserve(ctx context.Context, req *plugin.Request, peek bool) (addresses, error) {
+	a, err := v.def.ipam(req)
+	if err != nil {
+		return addresses{}, err
+	}
+	res := &cni.Result{CNIVersion: req.Conf.CNIVersion, IPs: slices.Clone(a.Fixed), Routes: a.Routes, DNS: a.DNS}
+	if a.ResolvConf != "" {
+		if res.DNS, err = readResolvConf(a.ResolvConf); err != nil {
+			return addresses{}, err
+		}
+	}
+	if len(a.Pool.Sets) == 0 {
+		return addresses{result: res}, nil
+	}
+	leases, err := v.engine.leases.Reserve(ctx, a.Pool, ownerOf(req), peek)
+	if err != nil {
+		return addresses{}, err
+	}
+	for i, lease := range leases {
+		ip, err := addressIn(a.Pool.Sets[i], lease.Addr)
+		if err != nil {
+			return addresses{}, err
+		}
+		res.IPs = append(res.IPs, ip)
+	}
+	return addresses{result: res, leases: leases}, nil
+}
+
+// addressIn is a leased address as the result has it: with its subnet's prefix length and gateway.
+func addressIn(set []netstate.Range, a netip.Addr) (cni.IP, error) {
+	for _, r := range set {
+		if r.Subnet.Contains(a) {
+			return cni.IP{Address: netip.PrefixFrom(a, r.Subnet.Bits()), Gateway: r.Gateway}, nil
+		}
+	}
+	return cni.IP{}, cni.Errorf(cni.CodeInternal, "leased address %s lies in no range", a)
+}
+
+// Del frees what the owner holds. Where it lies is all that has to be readable.
+func (v *ipamVerbs) Del(ctx context.Context, req *plugin.Request) error {
+	if v.def.store == nil {
+		return nil
+	}
+	return v.at(req, "release", v.engine.leases.Release(ctx, v.def.store(req), ownerOf(req)))
+}
+
+// Check proves that what prevResult says is still held.
+func (v *ipamVerbs) Check(ctx context.Context, req *plugin.Request) error {
+	a, err := v.def.ipam(req)
+	if err != nil || len(a.Pool.Sets) == 0 {
+		return v.at(req, "validate", err)
+	}
+	held, err := v.engine.leases.Held(ctx, a.Pool, ownerOf(req))
+	if err != nil {
+		return v.at(req, "check", err)
+	}
+	var diffs []netstate.Difference
+	for _, want := range wantedLeases(a.Pool, req) {
+		if !slices.ContainsFunc(held, func(l netstate.Lease) bool { return l.Addr == want.Addr }) {
+			diffs = append(diffs, netstate.Difference{Object: want.Key(), Want: want.String()})
+		}
+	}
+	if len(held) == 0 && len(diffs) == 0 {
+		err = cni.Errorf(CodeDifferent, "no address is leased to %s in %s", ownerOf(req), a.Pool.Dir)
+	}
+	if len(diffs) > 0 {
+		err = &DifferencesError{Differences: diffs}
+	}
+	return v.at(req, "check", err)
+}
+
+// wantedLeases are the leases behind prevResult's addresses, as far as they come from the pool.
+func wantedLeases(p netstate.Pool, req *plugin.Request) []netstate.Lease {
+	res := recalled(req)
+	if res == nil {
+		return nil
+	}
+	var want []netstate.Lease
+	for _, ip := range res.IPs {
+		for _, set := range p.Sets {
+			if _, err := addressIn(set, ip.Address.Addr()); err == nil {
+				want = append(want, netstate.Lease{Network: p.Network, Addr: ip.Address.Addr(), Store: p.Dir, Owner: ownerOf(req)})
+			}
+		}
+	}
+	return want
+}
+
+// GC frees what is held by no valid attachment.
+func (v *ipamVerbs) GC(ctx context.Context, req *plugin.Request) error {
+	valid, err := validOwners(req)
+	if err != nil || v.def.store == nil {
+		return v.at(req, "validate", err)
+	}
+	freed, err := v.engine.leases.Collect(ctx, v.def.store(req), valid, false)
+	for _, l := range freed {
+		v.engine.log.Info("collected", "object", l.String(), "owner", l.Owner.String())
+	}
+	return v.at(req, "collect", err)
+}
+
+// Status says whether an address is free.
+func (v *ipamVerbs) Status(ctx context.Context, req *plugin.Request) error {
+	a, err := v.def.ipam(req)
+	if err != nil || len(a.Pool.Sets) == 0 {
+		return v.at(req, "validate", err)
+	}
+	// An owner that can't be: a container ID never is empty.
+	probe := netstate.Owner{Network: a.Pool.Network}
+	a.Pool.Want = nil
+	if _, err := v.engine.leases.Reserve(ctx, a.Pool, probe, true); err != nil {
+		e := *cni.AsError(explain("status", err))
+		e.Code = cni.CodeNotAvailable
+		return v.at(req, "status", &e)
+	}
+	return nil
+}
+
+func (v *ipamVerbs) at(req *plugin.Request, step string, err error) error {
+	return at(Step{v.def, req}, step, err)
+}
+
+// readResolvConf reads the DNS settings of a resolv.conf file (resolv.conf(5)).
+func readResolvConf(path string) (cni.DNS, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", err)
+	}
+	defer f.Close()
+	var dns cni.DNS
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 2 {
+			continue
+		}
+		switch fields[0] {
+		case "nameserver":
+			dns.Nameservers = append(dns.Nameservers, fields[1])
+		case "domain":
+			dns.Domain = fields[1]
+		case "search":
+			dns.Search = append(dns.Search, fields[1:]...)
+		case "options":
+			dns.Options = append(dns.Options, fields[1:]...)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", fmt.Errorf("%s: %w", path, err))
+	}
+	return dns, nil
+}

@@ -1,0 +1,84 @@
+package planned
+
+import (
+	"slices"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// mergeResult is the result after a plugin: prevResult with what the plugin adds
+// (specification, section 5, "Add Success": prevResult is passed through or modified, never dropped).
+func mergeResult(req *plugin.Request, add *cni.Result) *cni.Result {
+	res := &cni.Result{}
+	if req.Prev != nil {
+		res = req.Prev.Clone()
+	}
+	res.CNIVersion = req.Conf.CNIVersion
+	if add == nil {
+		return res
+	}
+	add = add.Clone()
+	base := len(res.Interfaces)
+	res.Interfaces = append(res.Interfaces, add.Interfaces...)
+	for _, ip := range add.IPs {
+		if ip.Interface.Set {
+			ip.Interface.Value += base
+		}
+		res.IPs = append(res.IPs, ip)
+	}
+	res.Routes = append(res.Routes, add.Routes...)
+	if !add.DNS.IsZero() {
+		res.DNS = add.DNS
+	}
+	return res
+}
+
+// recalled is what IPAM gave at ADD, read back from prevResult: the addresses of the request's
+// interface in the container, with routes and DNS. Nil if prevResult has no such address.
+func recalled(req *plugin.Request) *cni.Result {
+	if req.Prev == nil {
+		return nil
+	}
+	res := &cni.Result{CNIVersion: req.Prev.CNIVersion, Routes: req.Prev.Routes, DNS: req.Prev.DNS}
+	for _, ip := range req.Prev.IPs {
+		if ip.Interface.Set && !isContainers(req, ip.Interface.Value) {
+			continue
+		}
+		ip.Interface = cni.Opt[int]{}
+		res.IPs = append(res.IPs, ip)
+	}
+	if len(res.IPs) == 0 {
+		return nil
+	}
+	return res
+}
+
+// isContainers reports whether interface i of prevResult is the request's, in the container. A
+// middle plugin may have dropped the sandbox; its name then decides.
+func isContainers(req *plugin.Request, i int) bool {
+	return i >= 0 && i < len(req.Prev.Interfaces) && req.Prev.Interfaces[i].Name == req.IfName
+}
+
+// asRecorded gives the container's link in a plan the MAC and MTU that prevResult records:
+// they are what CHECK is about, also when a later plugin of the list changed them.
+func asRecorded(s netstate.State, req *plugin.Request) netstate.State {
+	i := slices.IndexFunc(s.Links, func(l netstate.Link) bool { return l.Place == netstate.Pod && l.Name == req.IfName })
+	if i < 0 {
+		return s
+	}
+	for _, have := range req.Prev.Interfaces {
+		if have.Name != req.IfName {
+			continue
+		}
+		s.Links = slices.Clone(s.Links)
+		if have.MAC != "" {
+			s.Links[i].MAC = have.MAC
+		}
+		if have.MTU != 0 {
+			s.Links[i].MTU = have.MTU
+		}
+	}
+	return s
+}

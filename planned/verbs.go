@@ -1,0 +1,192 @@
+package planned
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// verbs are the verbs of a [Spec], all written here once.
+type verbs struct {
+	engine *Engine
+	def    Definition
+}
+
+var _ plugin.Plugin = (*verbs)(nil)
+
+// Add plans and applies.
+func (v *verbs) Add(ctx context.Context, req *plugin.Request) (*cni.Result, error) {
+	results, err := v.engine.AddList(ctx, []Step{{v.def, req}})
+	if err != nil {
+		return nil, err
+	}
+	return results[0], nil
+}
+
+// Del removes what the plan names.
+func (v *verbs) Del(ctx context.Context, req *plugin.Request) error {
+	return v.engine.DelList(ctx, []Step{{v.def, req}})
+}
+
+// Check compares the plan with the kernel; IPAM is asked first.
+func (v *verbs) Check(ctx context.Context, req *plugin.Request) error {
+	step := Step{v.def, req}
+	diffs, err := v.engine.compare(ctx, step)
+	if err == nil && len(diffs) > 0 {
+		err = &DifferencesError{Differences: diffs}
+	}
+	return at(step, "check", err)
+}
+
+// GC removes what carries the network's mark and belongs to no valid attachment, and has IPAM do the same.
+func (v *verbs) GC(ctx context.Context, req *plugin.Request) error {
+	step := Step{v.def, req}
+	valid, err := validOwners(req)
+	if err != nil {
+		return at(step, "validate", err)
+	}
+	freed, err := v.engine.kernel.Collect(ctx, req.Conf.Name, valid, false)
+	for _, f := range freed {
+		v.engine.log.Info("collected", "object", f.Object, "owner", f.Owner.String())
+	}
+	return errors.Join(at(step, "collect", err), at(step, "ipam", v.delegated(ctx, req, plugin.Plugin.GC)))
+}
+
+// Status reports whether ADD could be served.
+func (v *verbs) Status(ctx context.Context, req *plugin.Request) error {
+	step := Step{v.def, req}
+	if _, err := step.parse(); err != nil {
+		return at(step, "validate", err)
+	}
+	return at(step, "ipam", v.delegated(ctx, req, plugin.Plugin.Status))
+}
+
+// delegated hands a verb to the IPAM plugin of the configuration, if the plugin uses one. A
+// configuration that can't be read is taken to use it if it names one, so that GC frees what it can.
+func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(plugin.Plugin, context.Context, *plugin.Request) error) error {
+	if b, err := (Step{v.def, req}).parse(); err == nil && b.use == NoIPAM {
+		return nil
+	}
+	if req.Conf.IPAMType == "" {
+		return nil
+	}
+	delegate, err := v.engine.delegate.Find(req.Conf.IPAMType, req.Path)
+	if err != nil {
+		return err
+	}
+	return verb(delegate, ctx, req)
+}
+
+// compare is CHECK: the plan against the kernel.
+func (e *Engine) compare(ctx context.Context, step Step) ([]netstate.Difference, error) {
+	req := step.Req
+	b, err := step.parse()
+	if err != nil {
+		return nil, err
+	}
+	if req.Prev == nil {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "prevResult is missing: CHECK needs the result of ADD")
+	}
+	session, err := e.openPod(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	in := Input{Request: req}
+	if b.use != NoIPAM {
+		if err := (&verbs{e, step.Def}).delegated(ctx, req, plugin.Plugin.Check); err != nil {
+			return nil, explain("ipam", err)
+		}
+		in.IPAM = recalled(req)
+	}
+	seen, err := session.Observe(ctx, b.ask(in))
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.plan(in, seen)
+	if err != nil {
+		return nil, err
+	}
+	p.State.Owner = in.Owner()
+	return session.Diff(ctx, asRecorded(p.State, req))
+}
+
+// validOwners reads the list that GC brings. Without one nothing may be freed.
+func validOwners(req *plugin.Request) ([]netstate.Owner, error) {
+	list, present, err := req.Conf.ValidAttachments()
+	if err != nil {
+		return nil, err
+	}
+	if !present {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "cni.dev/valid-attachments is missing: without it GC would free everything")
+	}
+	owners := make([]netstate.Owner, len(list))
+	for i, a := range list {
+		owners[i] = netstate.Owner{Network: req.Conf.Name, ContainerID: a.ContainerID, IfName: a.IfName}
+	}
+	return owners, nil
+}
+
+// DelList removes the steps, which stand in the order of the list, in one pass, the last first. Addresses
+// are given back when nothing points to them any more: after the rest is gone, and not if removing it failed.
+func (e *Engine) DelList(ctx context.Context, steps []Step) error {
+	session, err := e.openLeft(ctx, steps[0].Req)
+	if err != nil {
+		return at(steps[0], "open", err)
+	}
+	defer session.Close()
+	var states []netstate.State
+	sweep := false
+	for _, step := range slices.Backward(steps) {
+		s, byMark := e.leftState(step)
+		states = append(states, s)
+		sweep = sweep || byMark
+	}
+	all := netstate.Merge(states...)
+	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
+	if err := session.Remove(ctx, all, sweep); err != nil {
+		return at(steps[0], "remove", err)
+	}
+	var errs []error
+	for _, step := range slices.Backward(steps) {
+		v := &verbs{e, step.Def}
+		errs = append(errs, at(step, "ipam", v.delegated(ctx, step.Req, plugin.Plugin.Del)))
+	}
+	return errors.Join(errs...)
+}
+
+// leftState is what an ADD of the step may have left, as far as it can be named now, and whether the
+// owner's elements have to be found by mark: because there's no result to read addresses from, or what
+// the runtime asked for at ADD isn't in this request. A configuration that can't be planned any more still has its names.
+func (e *Engine) leftState(step Step) (s netstate.State, byMark bool) {
+	in := Input{Request: step.Req, IPAM: recalled(step.Req)}
+	b, err := step.parse()
+	var p Plan
+	if err == nil {
+		p, err = b.plan(in, netstate.Facts{})
+	}
+	if err != nil {
+		e.log.Warn("removing by name and mark only", "plugin", step.Def.Info.Type, "why", err)
+		return named(in.Owner()), true
+	}
+	p.State.Owner = in.Owner()
+	return p.State, len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
+}
+
+// named is all that names alone tell of an attachment: the interface on the host, the one in the pod, and
+// where marked elements may be.
+func named(o netstate.Owner) netstate.State {
+	host := o.HostName("veth")
+	return netstate.State{
+		Owner: o,
+		Links: []netstate.Link{
+			{Place: netstate.Host, Name: host, Kind: "veth", Peer: o.IfName, PeerPlace: netstate.Pod},
+			{Place: netstate.Pod, Name: o.IfName, Kind: "veth", Peer: host, PeerPlace: netstate.Host},
+		},
+		Tables: []netstate.Table{{Family: "inet", Name: "cleat"}, {Family: "bridge", Name: "cleat"}},
+	}
+}
