@@ -100,6 +100,9 @@ type Addr struct {
 	DAD           bool         `json:"dad,omitzero"`           // wait for duplicate address detection; else the address is usable at once
 	NoPrefixRoute bool         `json:"noPrefixRoute,omitzero"` // the kernel makes no connected route for it
 	Shared        bool         `json:"shared,omitzero"`
+	// Absent: the address must not be there. It is removed when the state is applied and put back
+	// if the rest of the state fails.
+	Absent bool `json:"absent,omitzero"`
 }
 
 // Route is an entry of a routing table.

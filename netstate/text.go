@@ -133,6 +133,7 @@ func (o Addr) String() string {
 	l := newLine(o.Place, "addr", o.Prefix.String(), "dev", o.Dev)
 	l.flag(o.DAD, "dad")
 	l.flag(o.NoPrefixRoute, "noprefixroute")
+	l.flag(o.Absent, "absent")
 	l.flag(o.Shared, "shared")
 	return l.String()
 }
