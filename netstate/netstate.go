@@ -70,7 +70,8 @@ type Link struct {
 	ARPNotify bool   `json:"arpNotify,omitzero"` // announce its addresses when it comes up
 	Down      bool   `json:"down,omitzero"`      // stays down
 	Promisc   bool   `json:"promisc,omitzero"`
-	Shared    bool   `json:"shared,omitzero"` // made if missing, never removed, belongs to nobody
+	// Shared: made if missing, else brought to what is said here; never removed, belongs to nobody.
+	Shared bool `json:"shared,omitzero"`
 }
 
 // Port is how a link behaves as a bridge port.
