@@ -19,7 +19,8 @@ func Require(t testing.TB) {
 }
 
 // Need skips t because this machine lacks a feature, and says why. CLEAT_TEST_REQUIRE holds the
-// features, separated by commas, whose lack is a failure instead; all means every one.
+// features, separated by commas, whose lack is a failure instead; all means every one, and
+// -vlan after it every one but vlan.
 func Need(t testing.TB, feature, why string) {
 	t.Helper()
 	skip(t, feature, why)
@@ -28,7 +29,8 @@ func Need(t testing.TB, feature, why string) {
 func skip(t testing.TB, feature, why string) {
 	t.Helper()
 	required := strings.Split(os.Getenv("CLEAT_TEST_REQUIRE"), ",")
-	if slices.Contains(required, feature) || slices.Contains(required, "all") {
+	all := slices.Contains(required, "all") && !slices.Contains(required, "-"+feature)
+	if all || slices.Contains(required, feature) {
 		t.Fatalf("required here, but missing: %s: %s", feature, why)
 	}
 	t.Skipf("missing: %s: %s", feature, why)

@@ -1,0 +1,78 @@
+# The commands of the project. `make demo` and `make test` install what is missing.
+
+GO        ?= go
+BIN       := bin
+PREFIX    ?= /usr/local
+CNI_BIN   ?= /opt/cni/bin
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+SANDBOX   := $(CURDIR)/sandbox.sh
+SUM       := $(GO) run ./internal/testsum $(if $(CLEAT_COUNTS),-o $(CLEAT_COUNTS))
+PACKAGES  := ./...
+FUZZTIME  ?= 5s
+
+.PHONY: demo build test check bench install setup race fuzz interop fmt vet staticcheck fix cross tidy generated clean
+
+demo: build ## two pods on a bridge with a published port, in scratch namespaces
+	@scripts/setup demo
+	@$(BIN)/cleat demo
+
+build: ## bin/cleat and bin/cleat-cni
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+test: ## all tests, each package in a sandbox of its own
+	@scripts/setup test
+	@$(GO) test -json -exec $(SANDBOX) $(PACKAGES) | $(SUM)
+
+check: fmt vet staticcheck fix tidy generated cross race interop bench1 fuzz ## what CI runs besides make test
+
+fmt:
+	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+
+vet:
+	@$(GO) vet ./...
+
+staticcheck:
+	@$(GO) tool staticcheck ./...
+
+fix:
+	@out=$$($(GO) fix -diff ./... 2>&1); test -z "$$out" || { echo "go fix would change:"; echo "$$out"; exit 1; }
+
+tidy:
+	@$(GO) mod tidy -diff
+	@$(GO) mod verify >/dev/null
+
+generated:
+	@out=$$(git grep -l '^// Code generated' -- '*.go' || true); test -z "$$out" || { $(GO) generate ./... && git diff --exit-code; }
+
+cross: ## what builds on every OS, and all of it on every Linux
+	@for os in darwin windows freebsd; do GOOS=$$os $(GO) build ./cni ./libcni ./plugin ./netstate || exit 1; done
+	@for arch in arm64 arm 386 riscv64; do GOOS=linux GOARCH=$$arch CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/cleat-cni || exit 1; GOOS=linux GOARCH=$$arch $(GO) vet ./... || exit 1; done
+
+race: ## all tests with the race detector
+	@scripts/setup test
+	@$(GO) test -race -json -exec $(SANDBOX) $(PACKAGES) | $(SUM)
+
+interop: ## our plugins under the reference runtime and the reverse
+	@scripts/setup peers
+	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) ./test/peers/ | $(SUM)
+
+bench: ## the benchmarks, ten rounds, for benchstat
+	@scripts/setup test
+	@$(GO) test -run '^$$' -bench . -benchtime 200x -count 10 -exec $(SANDBOX) ./internal/... ./plugins/... ./libcni ./test/...
+
+bench1: ## each benchmark once, so that none rots
+	@$(GO) test -json -run '^$$' -bench . -benchtime 1x -exec $(SANDBOX) ./... | $(SUM) -bench
+
+fuzz: ## each fuzz target for FUZZTIME
+	@scripts/fuzz $(FUZZTIME)
+
+install: build ## cleat and the plugins, with a link for each
+	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
+	@install -m 0755 $(BIN)/cleat $(DESTDIR)$(PREFIX)/bin/cleat
+	@install -m 0755 $(BIN)/cleat-cni $(DESTDIR)$(CNI_BIN)/.cleat-cni.new && mv $(DESTDIR)$(CNI_BIN)/.cleat-cni.new $(DESTDIR)$(CNI_BIN)/cleat-cni
+	@for p in $$($(BIN)/cleat-cni --list); do ln -sfn cleat-cni $(DESTDIR)$(CNI_BIN)/$$p; done
+
+clean:
+	@rm -rf $(BIN)
