@@ -1,22 +1,74 @@
 package cni
 
+import (
+	"slices"
+	"strings"
+)
+
 // Args are the pairs of CNI_ARGS, in order.
 type Args [][2]string
 
+const ignoreUnknown = "IgnoreUnknown"
+
 // ParseArgs reads CNI_ARGS: K=V;K2=V2. A value may hold = signs; empty pairs, as a
 // trailing semicolon makes them, are passed over. Code 4.
-func ParseArgs(s string) (Args, error) { panic("stub") }
+func ParseArgs(s string) (Args, error) {
+	var args Args
+	for pair := range strings.SplitSeq(s, ";") {
+		if pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, Errorf(CodeInvalidEnvironment, "CNI_ARGS: %q is no pair KEY=value", pair).
+				WithHint("separate pairs with ; and write each as KEY=value")
+		}
+		args = append(args, [2]string{key, value})
+	}
+	return args, nil
+}
 
 // String gives the form that CNI_ARGS has.
-func (a Args) String() string { panic("stub") }
+func (a Args) String() string {
+	pairs := make([]string, len(a))
+	for i, pair := range a {
+		pairs[i] = pair[0] + "=" + pair[1]
+	}
+	return strings.Join(pairs, ";")
+}
 
 // Get returns the last value of key.
-func (a Args) Get(key string) (string, bool) { panic("stub") }
+func (a Args) Get(key string) (string, bool) {
+	for _, pair := range slices.Backward(a) {
+		if pair[0] == key {
+			return pair[1], true
+		}
+	}
+	return "", false
+}
 
 // IgnoreUnknown reports whether the runtime asked plugins to pass over keys they do
-// not know (IgnoreUnknown=1 or true).
-func (a Args) IgnoreUnknown() bool { panic("stub") }
+// not know (IgnoreUnknown=1 or true, in any case).
+func (a Args) IgnoreUnknown() bool {
+	value, _ := a.Get(ignoreUnknown)
+	return value == "1" || strings.EqualFold(value, "true")
+}
 
 // Only returns an error with code 4 that names the keys which are not in known,
 // unless IgnoreUnknown is set.
-func (a Args) Only(known ...string) error { panic("stub") }
+func (a Args) Only(known ...string) error {
+	if a.IgnoreUnknown() {
+		return nil
+	}
+	var unknown []string
+	for _, pair := range a {
+		if pair[0] != ignoreUnknown && !slices.Contains(known, pair[0]) {
+			unknown = append(unknown, pair[0])
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return Errorf(CodeInvalidEnvironment, "CNI_ARGS: unknown keys: %s", strings.Join(unknown, ", ")).
+		WithHint("remove them, or add IgnoreUnknown=1")
+}

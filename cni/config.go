@@ -1,6 +1,19 @@
 package cni
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	keyCapabilities     = "capabilities"
+	keyRuntimeConfig    = "runtimeConfig"
+	keyReserved         = "cni.dev/"
+	keyValidAttachments = "cni.dev/valid-attachments"
+	keyAttachments      = "cni.dev/attachments" // its name before version 1.1.0 was final
+)
 
 // PluginConf is one plugin's configuration: an element of a list's plugins, or what
 // a plugin reads on standard input. The fields are the specification's own; the
@@ -16,24 +29,121 @@ type PluginConf struct {
 	Raw          *Object
 }
 
-// ParsePluginConf reads a plugin's configuration and checks type (a bare file
-// name). Name and cniVersion may be missing, as they are inside a list.
-func ParsePluginConf(data []byte) (*PluginConf, error) { panic("stub") }
+// ParsePluginConf reads a plugin's configuration and checks type, ipam.type (bare file
+// names) and name. Name and cniVersion may be missing, as they are inside a list. Faults
+// are [*SyntaxError]s.
+func ParsePluginConf(data []byte) (*PluginConf, error) {
+	o, err := ParseObject(data)
+	if err != nil {
+		return nil, err
+	}
+	return pluginConf(o)
+}
+
+func pluginConf(o *Object) (*PluginConf, error) {
+	c := &PluginConf{Raw: o}
+	for _, f := range []struct {
+		key  string
+		into any
+	}{
+		{"cniVersion", &c.CNIVersion},
+		{"name", &c.Name},
+		{"type", &c.Type},
+		{keyCapabilities, &c.Capabilities},
+	} {
+		if _, err := o.Decode(f.key, f.into); err != nil {
+			return nil, err
+		}
+	}
+	if c.Name != "" {
+		if fault := nameFault(c.Name); fault != "" {
+			return nil, o.fault("name", "%s %s", shown(c.Name), fault)
+		}
+	}
+	if err := c.checkType(); err != nil {
+		return nil, err
+	}
+	if err := c.readIPAM(); err != nil {
+		return nil, err
+	}
+	var err error
+	c.DNS, err = decodeDNS(o)
+	return c, err
+}
+
+func (c *PluginConf) checkType() error {
+	_, list := c.Raw.get("plugins")
+	switch {
+	case c.Type == "" && list:
+		return c.Raw.fault("type", "is missing: this is a network with a list of plugins, not one plugin")
+	case c.Type == "":
+		return c.Raw.fault("type", `is missing: name the plugin's program, as "type": "bridge"`)
+	}
+	if fault := typeFault(c.Type); fault != "" {
+		return c.Raw.fault("type", "%s %s", shown(c.Type), fault)
+	}
+	return nil
+}
+
+func (c *PluginConf) readIPAM() error {
+	ipam, ok, err := c.Raw.object("ipam")
+	if err != nil || !ok {
+		return err
+	}
+	c.HasIPAM = true
+	if _, err := ipam.Decode("type", &c.IPAMType); err != nil || c.IPAMType == "" {
+		return err
+	}
+	if fault := typeFault(c.IPAMType); fault != "" {
+		return ipam.fault("type", "%s %s", shown(c.IPAMType), fault)
+	}
+	return nil
+}
 
 // PrevResult decodes the prevResult member; nil without one.
-func (c *PluginConf) PrevResult() (*Result, error) { panic("stub") }
+func (c *PluginConf) PrevResult() (*Result, error) {
+	prev, ok, err := c.Raw.object("prevResult")
+	if err != nil || !ok {
+		return nil, err
+	}
+	return decodeResult(prev, c.CNIVersion)
+}
 
 // RuntimeConfig decodes the value of a capability out of runtimeConfig into into and
 // reports whether it was there.
-func (c *PluginConf) RuntimeConfig(capability string, into any) (bool, error) { panic("stub") }
+func (c *PluginConf) RuntimeConfig(capability string, into any) (bool, error) {
+	given, ok, err := c.Raw.object(keyRuntimeConfig)
+	if err != nil || !ok {
+		return false, err
+	}
+	return given.Decode(capability, into)
+}
 
 // Arg decodes args.cni.<key> into into and reports whether it was there.
-func (c *PluginConf) Arg(key string, into any) (bool, error) { panic("stub") }
+func (c *PluginConf) Arg(key string, into any) (bool, error) {
+	args, ok, err := c.Raw.object("args")
+	if err != nil || !ok {
+		return false, err
+	}
+	own, ok, err := args.object("cni")
+	if err != nil || !ok {
+		return false, err
+	}
+	return own.Decode(key, into)
+}
 
 // ValidAttachments decodes the list that GC brings: cni.dev/valid-attachments, or the
 // older cni.dev/attachments. present is true if either key is there, even with
 // null.
-func (c *PluginConf) ValidAttachments() (list []Attachment, present bool, err error) { panic("stub") }
+func (c *PluginConf) ValidAttachments() (list []Attachment, present bool, err error) {
+	for _, key := range []string{keyValidAttachments, keyAttachments} {
+		if _, ok := c.Raw.Get(key); ok {
+			_, err := c.Raw.Decode(key, &list)
+			return list, true, err
+		}
+	}
+	return nil, false, nil
+}
 
 // Attachment names an attachment of a network.
 type Attachment struct {
@@ -41,29 +151,31 @@ type Attachment struct {
 	IfName      string `json:"ifname"`
 }
 
-// Network is a network configuration, a list of plugins (specification, section 1).
-type Network struct {
-	Name                   string
-	CNIVersion             string   // as written
-	CNIVersions            []string // as written
-	DisableCheck           bool
-	DisableGC              bool
-	LoadOnlyInlinedPlugins bool
-	Plugins                []*PluginConf
-	HasPlugins             bool // a plugins key is there
-	Single                 bool // the file held one plugin, not a list; Plugins has that one
-	Raw                    *Object
-}
-
-// ParseNetwork reads a network configuration: a list, or a single plugin's, which is
-// taken for a list of one; which of the two it is its content says. Faults
-// are [*SyntaxError]s or errors with code 7 that name the place.
-func ParseNetwork(data []byte) (*Network, error) { panic("stub") }
-
 // Request builds what a plugin reads on standard input (specification, section
-// 3, "Deriving request configuration"): the plugin's own members unchanged,
-// without capabilities and cni.dev/*, with name, cniVersion, and the runtimeConfig
-// given, if it isn't empty. prevResult is set by the caller, since each plugin's is another.
+// 3, "Deriving request configuration"): the plugin's own members unchanged and in their
+// order, without capabilities and cni.dev/*, after cniVersion and name. runtimeConfig is
+// what is given of the capabilities that the plugin declares, and not there if that is
+// nothing. prevResult is set by the caller, since each plugin's is another.
 func (c *PluginConf) Request(name, version string, runtimeConfig map[string]json.RawMessage) *Object {
-	panic("stub")
+	req := &Object{path: c.Raw.path}
+	req.Set("cniVersion", quote(version))
+	req.Set("name", quote(name))
+	for _, m := range c.Raw.members {
+		switch {
+		case m.Key == "cniVersion", m.Key == "name", m.Key == keyCapabilities, m.Key == keyRuntimeConfig:
+		case strings.HasPrefix(m.Key, keyReserved):
+		default:
+			req.Set(m.Key, m.Value)
+		}
+	}
+	var given Object
+	for _, capability := range slices.Sorted(maps.Keys(runtimeConfig)) {
+		if c.Capabilities[capability] {
+			given.Set(capability, runtimeConfig[capability])
+		}
+	}
+	if len(given.members) > 0 {
+		req.Set(keyRuntimeConfig, given.Bytes())
+	}
+	return req
 }

@@ -1,7 +1,9 @@
 package cni
 
 import (
+	"bytes"
 	"net/netip"
+	"slices"
 )
 
 // Opt is a value that may be left out.
@@ -66,17 +68,40 @@ type DNS struct {
 }
 
 // IsZero reports whether nothing is set.
-func (d DNS) IsZero() bool { panic("stub") }
-
-// DecodeResult reads a result of any version. A result that names no version is of
-// version fallback, the one of the request.
-func DecodeResult(data []byte, fallback string) (*Result, error) { panic("stub") }
-
-// Encode writes the result in a specification version. What that version can't
-// hold is left out as the field's converters do (mtu below 1.1.0, interfaces below
-// 0.3.0, …); a result without an address has no form below 0.3.0, an error with
-// code 1.
-func (r *Result) Encode(version string) ([]byte, error) { panic("stub") }
+func (d DNS) IsZero() bool {
+	return len(d.Nameservers) == 0 && d.Domain == "" && len(d.Search) == 0 && len(d.Options) == 0 && len(d.Extra) == 0
+}
 
 // Clone returns a deep copy.
-func (r *Result) Clone() *Result { panic("stub") }
+func (r *Result) Clone() *Result {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.Interfaces = slices.Clone(r.Interfaces)
+	for i := range c.Interfaces {
+		c.Interfaces[i].Extra = cloneMembers(c.Interfaces[i].Extra)
+	}
+	c.IPs = slices.Clone(r.IPs)
+	for i := range c.IPs {
+		c.IPs[i].Extra = cloneMembers(c.IPs[i].Extra)
+	}
+	c.Routes = slices.Clone(r.Routes)
+	for i := range c.Routes {
+		c.Routes[i].Extra = cloneMembers(c.Routes[i].Extra)
+	}
+	c.DNS.Nameservers = slices.Clone(r.DNS.Nameservers)
+	c.DNS.Search = slices.Clone(r.DNS.Search)
+	c.DNS.Options = slices.Clone(r.DNS.Options)
+	c.DNS.Extra = cloneMembers(r.DNS.Extra)
+	c.Extra = cloneMembers(r.Extra)
+	return &c
+}
+
+func cloneMembers(members []Member) []Member {
+	c := slices.Clone(members)
+	for i := range c {
+		c[i].Value = bytes.Clone(c[i].Value)
+	}
+	return c
+}
