@@ -42,18 +42,16 @@ func EnvFrom(get func(string) string) Env {
 	}
 }
 
-// Environ returns the request's part of an environment, as the specification wants it
-// for a delegated plugin, with verb as the command.
-func (r *Request) Environ(verb cni.Verb) []string {
-	env := []string{"CNI_COMMAND=" + string(verb), "CNI_PATH=" + strings.Join(r.Path, string(filepath.ListSeparator))}
-	for _, kv := range [][2]string{
-		{"CNI_CONTAINERID", r.ContainerID}, {"CNI_NETNS", r.NetNS}, {"CNI_IFNAME", r.IfName}, {"CNI_ARGS", r.Args.String()},
-	} {
-		if kv[1] != "" {
-			env = append(env, kv[0]+"="+kv[1])
-		}
+// environ is the request's part of a delegate's environment, with verb as the command.
+func (r *Request) environ(verb cni.Verb) map[string]string {
+	return map[string]string{
+		"CNI_COMMAND":     string(verb),
+		"CNI_CONTAINERID": r.ContainerID,
+		"CNI_NETNS":       r.NetNS,
+		"CNI_IFNAME":      r.IfName,
+		"CNI_ARGS":        r.Args.String(),
+		"CNI_PATH":        strings.Join(r.Path, string(filepath.ListSeparator)),
 	}
-	return env
 }
 
 // NewRequest reads and checks a call: first the environment (code 4, all missing names at
