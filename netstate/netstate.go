@@ -148,6 +148,8 @@ type Sysctl struct {
 	Shared bool   `json:"shared,omitzero"` // never set back
 	// AfterUp: the value is set when the links are up; else before.
 	AfterUp bool `json:"afterUp,omitzero"`
+	// Optional: passed over where the kernel has no such value, as those of IPv6 where it is off.
+	Optional bool `json:"optional,omitzero"`
 }
 
 // Qdisc is a queueing discipline of an interface.

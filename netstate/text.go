@@ -209,6 +209,7 @@ func (o Sysctl) Key() string { return newLine(o.Place, "sysctl", o.Name).String(
 func (o Sysctl) String() string {
 	l := newLine(o.Place, "sysctl", o.Name, "value", o.Value)
 	l.flag(o.AfterUp, "after_up")
+	l.flag(o.Optional, "optional")
 	l.flag(o.Shared, "shared")
 	return l.String()
 }

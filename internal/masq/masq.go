@@ -1,0 +1,80 @@
+// Package masq says how the addresses of pods hide behind the host's when they talk to the world
+// outside their network: nft objects in Cleat's own table, for every plugin with an ipMasq option.
+//
+// A pod is an element of two hash sets and never a rule, so that neither a packet nor an ADD costs more with
+// more pods. Rules exist once for each prefix length in use: they mask the destination to that length, and
+// what then is the pod's own subnet leaves unchanged, as does multicast.
+package masq
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// Table returns the table without anything in it: what names the place of elements whose addresses are
+// not known any more.
+func Table() netstate.Table {
+	return netstate.Table{Family: "inet", Name: netstate.TableName}
+}
+
+// Add makes the pod with these addresses, each with its subnet's length, leave its subnets under the
+// host's address. The elements belong to the state's owner; lives says what proves that it is alive
+// ([netstate.Element]).
+func Add(s *netstate.State, addrs []netip.Prefix, lives string) {
+	t := Table()
+	seen := map[string]bool{}
+	for _, p := range addrs {
+		f := familyOf(p.Addr())
+		id := fmt.Sprintf("%s_%d", f.digit, p.Bits())
+		if !seen[id] {
+			seen[id] = true
+			t.Sets = append(t.Sets, f.sets(id)...)
+			t.Chains = append(t.Chains, f.chain(id, p))
+		}
+		element := func(set string, match ...string) netstate.Element {
+			return netstate.Element{Family: t.Family, Table: t.Name, Set: set, Match: match, Owner: s.Owner, Lives: lives}
+		}
+		addr := p.Addr().String()
+		s.Elements = append(s.Elements,
+			element("masq"+id, addr),
+			element("masq_local"+id, addr, p.Masked().Addr().String()))
+	}
+	s.Tables = append(s.Tables, t)
+}
+
+// family is what differs between the two families in nft's syntax.
+type family struct {
+	digit     string
+	word      string
+	typ       string
+	multicast string
+}
+
+func familyOf(a netip.Addr) family {
+	if a.Is4() {
+		return family{"4", "ip", "ipv4_addr", "224.0.0.0/4"}
+	}
+	return family{"6", "ip6", "ipv6_addr", "ff00::/8"}
+}
+
+func (f family) sets(id string) []netstate.Set {
+	return []netstate.Set{
+		{Name: "masq" + id, Key: []string{f.typ}},
+		{Name: "masq_local" + id, Key: []string{f.typ, f.typ}},
+	}
+}
+
+// chain has all that one prefix length needs, so that what another attachment brings can stand beside it in any
+// order. Only a connection's first packet gets here.
+func (f family) chain(id string, p netip.Prefix) netstate.Chain {
+	return netstate.Chain{
+		Name: "masq" + id, Type: "nat", Hook: "postrouting", Priority: 100,
+		Rules: []string{
+			fmt.Sprintf("%s daddr %s return", f.word, f.multicast),
+			fmt.Sprintf("%s saddr . %s daddr & %s @masq_local%s return", f.word, f.word, netstate.Netmask(p), id),
+			fmt.Sprintf("%s saddr @masq%s masquerade", f.word, id),
+		},
+	}
+}
