@@ -1,0 +1,173 @@
+package kerneltest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// seen is a link as Observe shows it.
+func (x *transaction) seen(p netstate.Place, name string) netstate.Link {
+	s := x.w[x.id(p)]
+	l := s.links[name].Link
+	l.Place, l.MTU = p, s.mtu(name)
+	return l
+}
+
+// diff compares a state with what is there. What the state leaves to the kernel is not compared.
+func (x *transaction) diff(want netstate.State) ([]netstate.Difference, error) {
+	var list []netstate.Difference
+	for _, o := range want.Objects() {
+		s, err := x.space(placeOf(o))
+		if err != nil {
+			return nil, fmt.Errorf("compare %s: %w", o.Key(), err)
+		}
+		expect := o.String()
+		if a, ok := o.(netstate.Addr); ok && a.Absent {
+			expect = ""
+		}
+		if have := x.text(s, o); have != expect {
+			list = append(list, netstate.Difference{Object: o.Key(), Want: expect, Have: have})
+		}
+	}
+	return list, nil
+}
+
+func placeOf(o netstate.Object) netstate.Place {
+	switch o := o.(type) {
+	case netstate.Link:
+		return o.Place
+	case netstate.Sysctl:
+		return o.Place
+	case netstate.Addr:
+		return o.Place
+	case netstate.Route:
+		return o.Place
+	case netstate.Rule:
+		return o.Place
+	case netstate.Neighbour:
+		return o.Place
+	case netstate.Qdisc:
+		return o.Place
+	case netstate.Filter:
+		return o.Place
+	}
+	return netstate.Host
+}
+
+// text is the line of what is there in the place of want, with the words that only a wish has, such as
+// shared; "" if nothing is there.
+func (x *transaction) text(s *space, want netstate.Object) string {
+	switch o := want.(type) {
+	case netstate.Link:
+		return x.linkText(s, o)
+	case netstate.Sysctl:
+		if value, ok := s.sysctls[o.Name]; ok {
+			o.Value = value
+			return o.String()
+		}
+	case netstate.Addr:
+		if a, ok := first(s.addrs, func(a netstate.Addr) bool { return a.Dev == o.Dev && a.Prefix == o.Prefix }); ok {
+			a.Place, a.Shared, a.DAD = o.Place, o.Shared, o.DAD
+			return a.String()
+		}
+	case netstate.Route:
+		if r, ok := first(s.routes, func(r netstate.Route) bool { return sameRoute(o, r) }); ok {
+			r.Place, r.Shared, r.Table, r.Priority, r.OnLink = o.Place, o.Shared, o.Table, o.Priority, o.OnLink
+			return r.String()
+		}
+	case netstate.Rule:
+		if r, ok := first(s.rules, func(r netstate.Rule) bool { return sameRule(o, r) }); ok {
+			r.Place, r.Shared = o.Place, o.Shared
+			return r.String()
+		}
+	case netstate.Neighbour:
+		if n, ok := first(s.neighbours, func(n netstate.Neighbour) bool { return n.Dev == o.Dev && n.Addr == o.Addr }); ok {
+			n.Place = o.Place
+			return n.String()
+		}
+	case netstate.Qdisc:
+		if q, ok := first(s.qdiscs, func(q netstate.Qdisc) bool { return sameQdisc(o, q) }); ok {
+			q.Place = o.Place
+			return q.String()
+		}
+	case netstate.Filter:
+		if f, ok := first(s.filters, func(f netstate.Filter) bool { return f.Dev == o.Dev && f.To == o.To }); ok {
+			f.Place = o.Place
+			return f.String()
+		}
+	case netstate.Element:
+		if e, ok := first(s.elements, func(e netstate.Element) bool { return sameElement(o, e) }); ok {
+			return e.String()
+		}
+	case netstate.Lease, netstate.Flow:
+		return o.String() // neither is the kernel's to have
+	default:
+		return s.nftText(o)
+	}
+	return ""
+}
+
+func first[T any](list []T, match func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(list, match); i >= 0 {
+		return list[i], true
+	}
+	var zero T
+	return zero, false
+}
+
+// nftText is the line of a table, set, chain or rule that is there.
+func (s *space) nftText(want netstate.Object) string {
+	for _, t := range s.tables {
+		for _, have := range t.Objects() {
+			if have.Key() == want.Key() {
+				return have.String()
+			}
+		}
+	}
+	return ""
+}
+
+// sameRoute reports whether have is the route that want describes: where it leads, not what
+// goes along it.
+func sameRoute(want, have netstate.Route) bool {
+	return have.Dst == want.Dst && have.Dev == want.Dev && tableOf(have) == tableOf(want) && metric(have) == metric(want)
+}
+
+func sameRule(a, b netstate.Rule) bool {
+	return a.From == b.From && a.To == b.To && a.Table == b.Table && a.Priority == b.Priority
+}
+
+// linkText is the line of a link that is there, with the words that the wish has.
+func (x *transaction) linkText(s *space, want netstate.Link) string {
+	have, ok := s.links[want.Name]
+	if !ok {
+		return ""
+	}
+	text := want
+	if want.Kind != "" {
+		text.Kind = have.Kind
+	}
+	if want.MAC != "" {
+		text.MAC = have.MAC
+	}
+	if want.MTU != 0 {
+		text.MTU = s.mtu(want.Name)
+	}
+	if want.Peer != "" && have.peer != (end{x.id(want.PeerPlace), want.Peer}) {
+		text.Peer, text.PeerPlace = "", ""
+	}
+	if want.Master != "" {
+		text.Master, text.Port = have.Master, have.Port
+	}
+	if want.VLANs != nil {
+		text.VLANs = have.VLANs
+	}
+	text.Bridge.VLANFiltering = want.Bridge.VLANFiltering && have.Bridge.VLANFiltering
+	text.NoIPv6 = want.NoIPv6 && have.NoIPv6
+	text.ARPNotify = want.ARPNotify && have.ARPNotify
+	text.Promisc = want.Promisc && have.Promisc
+	text.Down = have.Down
+	return text.String()
+}

@@ -1,0 +1,235 @@
+package kerneltest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+func (x *transaction) makeAddr(a netstate.Addr) error {
+	s, l, err := x.dev(a.Place, a.Dev)
+	if err != nil {
+		return err
+	}
+	if a.Absent {
+		s.addrs = slices.DeleteFunc(s.addrs, func(o netstate.Addr) bool { return o.Dev == a.Dev && o.Prefix == a.Prefix })
+		return nil
+	}
+	a.Place = ""
+	if a.Prefix.Addr().Is6() && s.sysctls["net/ipv6/conf/"+l.Name+"/disable_ipv6"] == "1" {
+		return errors.New("permission denied: IPv6 is off on the link")
+	}
+	if slices.ContainsFunc(s.addrs, func(have netstate.Addr) bool { return sameAddr(a, have) }) {
+		if a.Shared {
+			return nil
+		}
+		return netstate.ErrExist
+	}
+	a.Shared, a.DAD = false, false // words of the wish, that nothing there has
+	s.addrs = append(s.addrs, a)
+	return nil
+}
+
+// sameAddr reports whether the kernel takes two addresses for one: IPv6 by the address,
+// IPv4 by address and length.
+func sameAddr(a, b netstate.Addr) bool {
+	if a.Dev != b.Dev || a.Prefix.Addr() != b.Prefix.Addr() {
+		return false
+	}
+	return a.Prefix.Addr().Is6() || a.Prefix == b.Prefix
+}
+
+func tableOf(r netstate.Route) int {
+	if r.Table == 0 {
+		return mainTable
+	}
+	return r.Table
+}
+
+// metric is the priority as the kernel keeps it.
+func metric(r netstate.Route) int {
+	if r.Priority == 0 && r.Dst.Addr().Is6() {
+		return 1024
+	}
+	return r.Priority
+}
+
+func (x *transaction) makeRoute(r netstate.Route) error {
+	s, l, err := x.dev(r.Place, r.Dev)
+	if err != nil {
+		return err
+	}
+	if l.Down {
+		return errors.New("network is down")
+	}
+	if r.Src.IsValid() && !s.isLocal(r.Src) {
+		return fmt.Errorf("source %s is no address of this namespace", r.Src)
+	}
+	if r.Via.IsValid() {
+		if err := s.checkGateway(r); err != nil {
+			return err
+		}
+	}
+	r.Place = ""
+	if s.hasRoute(r) {
+		if r.Shared {
+			return nil
+		}
+		return netstate.ErrExist
+	}
+	r.Shared = false
+	s.routes = append(s.routes, r)
+	return nil
+}
+
+// hasRoute reports whether a route that the kernel takes for the same is there. For IPv4 the
+// connected route of an address counts: it has metric 0, like a route that asks for none.
+func (s *space) hasRoute(r netstate.Route) bool {
+	all := append(slices.Clone(s.routes), s.connected()...)
+	return slices.ContainsFunc(all, func(have netstate.Route) bool {
+		return have.Dst == r.Dst && tableOf(have) == tableOf(r) && metric(have) == metric(r)
+	})
+}
+
+// connected are the routes that the kernel makes for the addresses of links that are up.
+func (s *space) connected() []netstate.Route {
+	var list []netstate.Route
+	for _, a := range s.addrs {
+		p := a.Prefix
+		// A host's own address has a local route alone.
+		if a.NoPrefixRoute || p.IsSingleIP() || s.links[a.Dev].Down {
+			continue
+		}
+		r := netstate.Route{Dst: p.Masked(), Dev: a.Dev, Scope: scopeLink}
+		if p.Addr().Is6() {
+			r.Priority = 256
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+const scopeLink = 253
+
+func (s *space) isLocal(ip netip.Addr) bool {
+	return slices.ContainsFunc(s.addrs, func(a netstate.Addr) bool { return a.Prefix.Addr() == ip })
+}
+
+// checkGateway has the rules of Linux for a next hop: it is not our own, and an on-link route
+// of the same device covers it, unless OnLink says to do without.
+func (s *space) checkGateway(r netstate.Route) error {
+	if r.Via.Is4() && r.Scope >= scopeLink {
+		return fmt.Errorf("gateway %s: a route of scope %d has none", r.Via, r.Scope)
+	}
+	if s.isLocal(r.Via) {
+		return fmt.Errorf("gateway %s is an address of this namespace", r.Via)
+	}
+	if r.OnLink || (r.Via.Is6() && r.Via.IsLinkLocalUnicast()) {
+		return nil
+	}
+	var best *netstate.Route
+	all := append(s.connected(), s.routes...)
+	for i, c := range all {
+		if !c.Dst.Contains(r.Via) || c.Dev != r.Dev || (tableOf(c) != mainTable && tableOf(c) != tableOf(r)) {
+			continue
+		}
+		if best == nil || c.Dst.Bits() > best.Dst.Bits() {
+			best = &all[i]
+		}
+	}
+	// An IPv4 route of global scope leads no further.
+	if best == nil || best.Via.IsValid() || (r.Via.Is4() && best.Scope < scopeLink) {
+		return fmt.Errorf("gateway %s is unreachable", r.Via)
+	}
+	return nil
+}
+
+func (x *transaction) makeRule(r netstate.Rule) error {
+	s, err := x.space(r.Place)
+	if err != nil {
+		return err
+	}
+	r.Place = ""
+	if slices.ContainsFunc(s.rules, func(have netstate.Rule) bool { return sameRule(have, r) }) {
+		if r.Shared {
+			return nil
+		}
+		return netstate.ErrExist
+	}
+	r.Shared = false
+	s.rules = append(s.rules, r)
+	return nil
+}
+
+func (x *transaction) makeNeighbour(n netstate.Neighbour) error {
+	s, _, err := x.dev(n.Place, n.Dev)
+	if err != nil {
+		return err
+	}
+	n.Place = ""
+	if slices.ContainsFunc(s.neighbours, func(have netstate.Neighbour) bool {
+		return have.Dev == n.Dev && have.Addr == n.Addr
+	}) {
+		return netstate.ErrExist
+	}
+	s.neighbours = append(s.neighbours, n)
+	return nil
+}
+
+func (x *transaction) makeSysctl(v netstate.Sysctl) error {
+	s, err := x.space(v.Place)
+	if err != nil {
+		return err
+	}
+	if dev, ok := sysctlDev(v.Name); ok && dev != "all" && dev != "default" {
+		if _, ok := s.links[dev]; !ok {
+			return netstate.ErrNotExist
+		}
+	}
+	s.sysctls[v.Name] = v.Value
+	return nil
+}
+
+func (x *transaction) makeQdisc(q netstate.Qdisc) error {
+	s, _, err := x.dev(q.Place, q.Dev)
+	if err != nil {
+		return err
+	}
+	q.Place = ""
+	if slices.ContainsFunc(s.qdiscs, func(have netstate.Qdisc) bool { return sameQdisc(q, have) }) {
+		return netstate.ErrExist
+	}
+	s.qdiscs = append(s.qdiscs, q)
+	return nil
+}
+
+// sameQdisc reports whether both sit in one place. There is one ingress qdisc a device, whatever
+// its parent is said to be.
+func sameQdisc(a, b netstate.Qdisc) bool {
+	if a.Dev != b.Dev || (a.Kind == "ingress") != (b.Kind == "ingress") {
+		return false
+	}
+	return a.Kind == "ingress" || a.Parent == b.Parent
+}
+
+func (x *transaction) makeFilter(f netstate.Filter) error {
+	s, _, err := x.dev(f.Place, f.Dev)
+	if err != nil {
+		return err
+	}
+	if _, _, err := x.dev(f.Place, f.To); err != nil {
+		return err
+	}
+	f.Place = ""
+	if !slices.ContainsFunc(s.qdiscs, func(q netstate.Qdisc) bool { return q.Dev == f.Dev && q.Kind == "ingress" }) {
+		return fmt.Errorf("ingress qdisc of %s: %w", f.Dev, netstate.ErrNotExist)
+	}
+	if slices.Contains(s.filters, f) {
+		return netstate.ErrExist
+	}
+	s.filters = append(s.filters, f)
+	return nil
+}
