@@ -1,0 +1,34 @@
+package nearmiss_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cleat-cni/cleat/internal/nearmiss"
+)
+
+func TestOf(t *testing.T) {
+	names := []string{"bridge", "bandwidth", "host-local", "host-device", "portmap", "ptp", "tap"}
+	for _, tc := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"letter-missing", "brige", []string{"bridge"}},
+		{"letter-too-many", "portmapp", []string{"portmap"}},
+		{"hyphen-missing", "hostlocal", []string{"host-local"}},
+		{"underscore", "host_local", []string{"host-local"}},
+		{"case", "Bridge", []string{"bridge"}},
+		{"short-name", "ptb", []string{"ptp"}},
+		{"two-near", "tp", []string{"ptp", "tap"}},
+		{"far", "macvlan", nil},
+		{"the-name-itself", "bridge", nil},
+		{"empty", "", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, nearmiss.Of(tc.in, names)); diff != "" {
+				t.Errorf("Of(%q) (-want +got):\n%s", tc.in, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package libcni
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/netns"
+)
+
+// AddNetworkList attaches a container to a network: it runs ADD of each plugin in order and returns the result of the last one. Everything
+// is checked, and every plugin found, before the first runs. If one fails, those that ran are undone (DEL in
+// reverse order, in a time of its own), and the error says so if that failed too.
+//
+// An attachment that is recorded already is an error, unless its namespace is gone: then it is deleted first, and so is
+// what an ADD that was killed left.
+func (c *CNI) AddNetworkList(ctx context.Context, list *NetworkConfigList, rt *RuntimeConf) (*cni.Result, error) {
+	op, err := c.operation(list, rt)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkAdd(op); err != nil {
+		return nil, op.errorf("add", err)
+	}
+	l, err := c.lock(ctx, op.rt.ContainerID)
+	if err != nil {
+		return nil, op.errorf("add", err)
+	}
+	defer unlock(l)
+	result, err := c.add(ctx, op)
+	if err != nil {
+		return nil, op.errorf("add", err)
+	}
+	return result, nil
+}
+
+// AddNetwork is AddNetworkList for a network that is one plugin.
+func (c *CNI) AddNetwork(ctx context.Context, p *PluginConfig, rt *RuntimeConf) (*cni.Result, error) {
+	if p == nil || p.Network == nil {
+		return nil, errNoConfig()
+	}
+	return c.AddNetworkList(ctx, p.list(), rt)
+}
+
+// errorf says what of which attachment failed.
+func (op *operation) errorf(verb string, err error) error {
+	return fmt.Errorf("%s %s/%s in network %s: %w", verb, op.rt.ContainerID, op.rt.IfName, op.list.Name, err)
+}
+
+func (c *CNI) checkAdd(op *operation) error {
+	if err := checkList(op.list); err != nil {
+		return err
+	}
+	if err := checkIDs(&op.rt); err != nil {
+		return err
+	}
+	if op.rt.NetNS == "" {
+		return cni.Errorf(cni.CodeInvalidEnvironment, "the path of the network namespace (CNI_NETNS) is empty")
+	}
+	if err := c.findAll(op.list); err != nil {
+		return err
+	}
+	for _, f := range op.list.Skipped {
+		c.log.Warn("plugin configuration is not used", "network", op.list.Name, "file", f.File, "error", f.Err)
+	}
+	c.warnCapabilities(op)
+	return nil
+}
+
+// warnCapabilities tells of what was asked for and reaches no plugin. Runtimes pass empty values as a matter of course.
+func (c *CNI) warnCapabilities(op *operation) {
+	for _, name := range slices.Sorted(maps.Keys(op.caps)) {
+		declared := slices.ContainsFunc(op.list.Plugins, func(p *PluginConfig) bool { return p.Network.Capabilities[name] })
+		if empty := strings.Trim(string(op.caps[name]), `"[]{} `); declared || empty == "" || empty == "null" {
+			continue
+		}
+		c.log.Warn("capability requested that no plugin of the network declares: it has no effect",
+			"capability", name, "network", op.list.Name, "container", op.rt.ContainerID)
+	}
+}
+
+// add is the part of ADD under the lock.
+func (c *CNI) add(ctx context.Context, op *operation) (*cni.Result, error) {
+	if err := c.clearOld(ctx, op); err != nil {
+		return nil, err
+	}
+	rec := &record{
+		key: op.key(), netns: op.rt.NetNS, args: op.rt.Args, caps: op.caps, config: op.list.Bytes,
+		added: c.now().UTC(), bootID: c.bootID, list: op.list.effective(),
+	}
+	// Without a cookie, as on an older kernel, the path alone says whether the namespace lives.
+	rec.cookie, _ = netns.CookieOf(op.rt.NetNS)
+	if rec.config == nil {
+		rec.config = rec.list
+	}
+	if err := c.store.begin(rec); err != nil {
+		return nil, cni.Errorf(cni.CodeIO, "record: %w", err)
+	}
+	result, ran, err := c.runAdd(ctx, op, rec)
+	if err == nil {
+		if err = c.store.finish(rec); err == nil {
+			return result, nil
+		}
+		err = cni.Errorf(cni.CodeIO, "record: %w", err)
+	}
+	return nil, c.undo(ctx, op, rec, ran, err)
+}
+
+// runAdd runs ADD of each plugin. The record gets the last result; ran is the number of plugins that may have done something,
+// the one that failed included.
+func (c *CNI) runAdd(ctx context.Context, op *operation, rec *record) (result *cni.Result, ran int, err error) {
+	calls := op.calls(cni.VerbAdd)
+	for ran < len(calls) {
+		rest := calls[ran:]
+		rest[0].Prev = rec.result
+		outs, err := c.runner.Run(ctx, rest)
+		if err == nil {
+			err = checkCount(rest, outs)
+		}
+		if len(outs) > 0 && len(outs) <= len(rest) {
+			last := rest[len(outs)-1]
+			raw, decoded, convertErr := c.checkResult(op, last.Type, outs[len(outs)-1])
+			if err == nil {
+				err = convertErr
+			}
+			if convertErr == nil {
+				rec.result, result = raw, decoded
+			} else if err == convertErr {
+				return nil, ran + len(outs), err
+			}
+		}
+		if err != nil {
+			failed := failedCall(rest, len(outs), err)
+			return nil, ran + failed + 1, named(rest[failed].Type, err)
+		}
+		ran += len(outs)
+	}
+	return result, ran, nil
+}
+
+// checkResult reads what a plugin answered.
+func (c *CNI) checkResult(op *operation, typ string, out []byte) (json.RawMessage, *cni.Result, error) {
+	raw, result, err := convertResult(out, op.list.CNIVersion)
+	if err != nil {
+		e := cni.Errorf(cni.CodeDecode, "read result: %w", err)
+		e.Plugin, e.Verb = typ, cni.VerbAdd
+		return nil, nil, e
+	}
+	return raw, result, nil
+}
+
+// undo runs DEL of the plugins that ran. The intent goes if nothing is left; cause is returned with what was.
+func (c *CNI) undo(ctx context.Context, op *operation, rec *record, ran int, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.undoTimeout)
+	defer cancel()
+	err := c.runEach(ctx, op.delCalls(ran, rec.result), true)
+	if err != nil {
+		return fmt.Errorf("%w; undo it: %w; what was left is freed by DEL or GC", cause, err)
+	}
+	for _, e := range []*entry{c.store.find(rec.key), c.store.intent(rec.key)} {
+		if err := c.store.drop(e); err != nil {
+			return fmt.Errorf("%w; undo it: %w", cause, err)
+		}
+	}
+	return cause
+}
+
+// delCalls are the calls of DEL for the first n plugins, the last one first.
+func (op *operation) delCalls(n int, prev json.RawMessage) []Call {
+	calls := op.calls(cni.VerbDel)[:n]
+	slices.Reverse(calls)
+	if !cni.AtLeast(op.list.CNIVersion, "0.4.0") { // the version that brought prevResult to DEL
+		return calls
+	}
+	for i := range calls {
+		calls[i].Prev = prev
+	}
+	return calls
+}
+
+// clearOld deletes what an earlier ADD of the attachment left. A living attachment is an error.
+func (c *CNI) clearOld(ctx context.Context, op *operation) error {
+	rec, intent := c.store.find(op.key()), c.store.intent(op.key())
+	if rec == nil && intent == nil {
+		return nil
+	}
+	if rec != nil && rec.rec != nil && c.liveness(rec.rec) != dead {
+		return cni.Errorf(cni.CodeInternal, "it was added %s: record %s", rec.age(c.now()), rec.path).
+			WithHint("delete the attachment first")
+	}
+	c.log.Info("deleting what an earlier ADD left", "network", op.list.Name, "container", op.rt.ContainerID, "interface", op.rt.IfName)
+	old := *op
+	old.rt.NetNS = "" // the namespace is another one now, or was never reached
+	if intent != nil && rec == nil && intent.rec != nil && c.liveness(intent.rec) == alive {
+		old.rt.NetNS = intent.rec.netns
+	}
+	if err := c.del(ctx, &old, rec, intent); err != nil {
+		return fmt.Errorf("delete what an earlier ADD left: %w", err)
+	}
+	return nil
+}
+
+// age says when the entry's ADD was.
+func (e *entry) age(now time.Time) string {
+	at := e.time()
+	return fmt.Sprintf("%s ago, at %s", now.Sub(at).Round(time.Second), at.Format(time.RFC3339))
+}
+
+func (e *entry) time() time.Time {
+	if e.rec != nil && !e.rec.added.IsZero() {
+		return e.rec.added
+	}
+	return e.mod
+}

@@ -1,0 +1,310 @@
+package libcni
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/filelock"
+)
+
+// The folders used where a [Config] names none.
+const (
+	DefaultStateDir = "/var/lib/cni"
+	DefaultLockDir  = "/run/cleat"
+)
+
+// defaultUndoTimeout bounds the undoing of a failed ADD.
+const defaultUndoTimeout = 20 * time.Second
+
+// lockCount is the number of operation locks. All processes that share a lock folder must agree on it.
+const lockCount = 256
+
+// Config configures a [CNI].
+type Config struct {
+	PluginDirs []string // required to run anything: searched in order, and passed on as CNI_PATH
+	StateDir   string   // default DefaultStateDir
+	LockDir    string   // default DefaultLockDir; one for all that share StateDir
+	Runner     Runner   // default: an ExecRunner with Stderr
+	Log        *slog.Logger
+	Stderr     io.Writer // gets what plugins write to their standard error; default nobody. Errors quote the end of it either way
+	BestEffort bool      // DEL goes on with the next plugin after an error, instead of leaving the rest to a retry
+	// UndoTimeout bounds the undoing of a failed ADD, which has a context of its own. Default 20 s.
+	UndoTimeout time.Duration
+	Now         func() time.Time // default time.Now
+}
+
+// CNI runs the plugins of networks. It is safe for concurrent use.
+type CNI struct {
+	dirs        []string
+	store       store
+	lockDir     string
+	runner      Runner
+	log         *slog.Logger
+	bestEffort  bool
+	undoTimeout time.Duration
+	now         func() time.Time
+	bootID      string
+}
+
+// New returns a CNI. It touches nothing; folders are made when the first attachment needs them.
+func New(cfg Config) (*CNI, error) {
+	c := &CNI{
+		dirs: cfg.PluginDirs, store: store{cfg.StateDir}, lockDir: cfg.LockDir, runner: cfg.Runner,
+		log: cfg.Log, bestEffort: cfg.BestEffort, undoTimeout: cfg.UndoTimeout, now: cfg.Now, bootID: readBootID(),
+	}
+	if c.store.dir == "" {
+		c.store.dir = DefaultStateDir
+	}
+	if c.lockDir == "" {
+		c.lockDir = DefaultLockDir
+	}
+	for _, dir := range c.dirs {
+		if strings.ContainsRune(dir, os.PathListSeparator) {
+			return nil, cni.Errorf(cni.CodeInvalidEnvironment, "plugin folder %q: holds %q, which separates folders in CNI_PATH", dir, os.PathListSeparator)
+		}
+	}
+	if c.log == nil {
+		c.log = slog.Default()
+	}
+	if c.runner == nil {
+		c.runner = NewExecRunner(os.Environ(), cfg.Stderr)
+	}
+	if c.undoTimeout <= 0 {
+		c.undoTimeout = defaultUndoTimeout
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return c, nil
+}
+
+// readBootID identifies this boot of the machine; "" where the system has no such number.
+func readBootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(id))
+}
+
+// RuntimeConf is one attachment, as the runtime wants it.
+type RuntimeConf struct {
+	ContainerID string
+	NetNS       string // path of the namespace; may be empty on DEL
+	IfName      string
+	Args        cni.Args // CNI_ARGS
+	// CapabilityArgs are handed to the plugins that declare the capability. Values are encoded as JSON; a
+	// json.RawMessage stays as it is.
+	CapabilityArgs map[string]any
+}
+
+// operation is one verb for one attachment.
+type operation struct {
+	list *NetworkConfigList
+	rt   RuntimeConf
+	caps map[string]json.RawMessage
+	dirs []string
+}
+
+func (op *operation) key() key { return key{op.list.Name, op.rt.ContainerID, op.rt.IfName} }
+
+// operation prepares calls; it checks nothing but that the arguments are there and can be encoded.
+func (c *CNI) operation(list *NetworkConfigList, rt *RuntimeConf) (*operation, error) {
+	if list == nil || len(list.Plugins) == 0 {
+		return nil, errNoConfig()
+	}
+	if rt == nil {
+		rt = &RuntimeConf{}
+	}
+	op := &operation{list: list, rt: *rt, dirs: c.dirs}
+	for name, value := range rt.CapabilityArgs {
+		raw, err := encode(value)
+		if err != nil {
+			return nil, fmt.Errorf("encode capability %s: %w", name, err)
+		}
+		if op.caps == nil {
+			op.caps = make(map[string]json.RawMessage)
+		}
+		op.caps[name] = raw
+	}
+	return op, nil
+}
+
+// encode writes a value as JSON without HTML escapes.
+func encode(value any) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(buf.Bytes()), nil
+}
+
+// calls returns the call of each plugin, in the order of the list.
+func (op *operation) calls(verb cni.Verb) []Call {
+	calls := make([]Call, 0, len(op.list.Plugins))
+	for _, p := range op.list.Plugins {
+		var caps map[string]json.RawMessage
+		for name, value := range op.caps {
+			if !p.Network.Capabilities[name] {
+				continue
+			}
+			if caps == nil {
+				caps = make(map[string]json.RawMessage)
+			}
+			caps[name] = value
+		}
+		calls = append(calls, Call{
+			Verb: verb, Type: p.Network.Type, ContainerID: op.rt.ContainerID, NetNS: op.rt.NetNS, IfName: op.rt.IfName,
+			Args: op.rt.Args, Dirs: op.dirs,
+			Conf: p.Network.Request(op.list.Name, op.list.CNIVersion, caps),
+		})
+	}
+	return calls
+}
+
+// checkList checks what every verb needs of a network. Errors have code 7, or 1 for the version.
+func checkList(list *NetworkConfigList) error {
+	if err := cni.CheckNetworkName(list.Name); err != nil {
+		return err
+	}
+	if !cni.Supported(list.CNIVersion) {
+		return cni.Errorf(cni.CodeIncompatibleVersion, "network %s: cniVersion %q is none of those spoken here: %s",
+			list.Name, list.CNIVersion, strings.Join(cni.Versions(), ", "))
+	}
+	for _, p := range list.Plugins {
+		if err := cni.CheckType(p.Network.Type); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkIDs checks the names of an attachment.
+func checkIDs(rt *RuntimeConf) error {
+	return errors.Join(cni.CheckContainerID(rt.ContainerID), cni.CheckIfName(rt.IfName))
+}
+
+// findAll finds every plugin of the list before any runs.
+func (c *CNI) findAll(list *NetworkConfigList) error {
+	for _, p := range list.Plugins {
+		if _, err := c.runner.Find(p.Network.Type, c.dirs); err != nil {
+			return named(p.Network.Type, err)
+		}
+	}
+	return nil
+}
+
+// lock takes the operation lock of a container.
+func (c *CNI) lock(ctx context.Context, containerID string) (*filelock.Lock, error) {
+	l, err := filelock.Acquire(ctx, c.containerLock(containerID))
+	if err != nil {
+		return nil, operationLock(err, "another operation on container "+containerID)
+	}
+	return l, nil
+}
+
+func (c *CNI) containerLock(containerID string) string {
+	sum := sha256.Sum256([]byte(containerID))
+	return c.lockPath(int(sum[0]))
+}
+
+func (c *CNI) lockPath(i int) string {
+	return filepath.Join(c.lockDir, fmt.Sprintf("operation-%02x.lock", i))
+}
+
+// lockAll takes every operation lock, in one order everywhere, so that two that do can't wait for each other.
+func (c *CNI) lockAll(ctx context.Context) (release func(), err error) {
+	locks := make([]*filelock.Lock, 0, lockCount)
+	release = func() {
+		for _, l := range locks {
+			unlock(l)
+		}
+	}
+	for i := range lockCount {
+		l, err := filelock.Acquire(ctx, c.lockPath(i))
+		if err != nil {
+			release()
+			return nil, operationLock(err, "running operations")
+		}
+		locks = append(locks, l)
+	}
+	return release, nil
+}
+
+// unlock gives a lock back. It fails only where the descriptor is bad, and then there is no lock.
+func unlock(l *filelock.Lock) { _ = l.Release() }
+
+func operationLock(err error, what string) error {
+	code := cni.CodeIO
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		code = cni.CodeTryAgain
+	}
+	return cni.Errorf(code, "wait for %s: %w", what, err)
+}
+
+// named makes sure that an error says which plugin it is of.
+func named(typ string, err error) error {
+	if e, ok := errors.AsType[*cni.Error](err); ok && e.Plugin != "" {
+		return err
+	}
+	return fmt.Errorf("plugin %s: %w", typ, err)
+}
+
+// runEach runs calls in order. Where goOn is set an error doesn't stop it; all errors are returned joined.
+func (c *CNI) runEach(ctx context.Context, calls []Call, goOn bool) error {
+	var errs []error
+	for len(calls) > 0 {
+		outs, err := c.runner.Run(ctx, calls)
+		if err == nil {
+			err = checkCount(calls, outs)
+		}
+		if err == nil {
+			calls = calls[len(outs):]
+			continue
+		}
+		failed := failedCall(calls, len(outs), err)
+		errs = append(errs, named(calls[failed].Type, err))
+		if !goOn {
+			break
+		}
+		calls = calls[failed+1:]
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// checkCount holds a runner to its contract, which keeps loops from running for ever.
+func checkCount(calls []Call, outs [][]byte) error {
+	if len(outs) == 0 || len(outs) > len(calls) {
+		return cni.Errorf(cni.CodeInternal, "runner answered %d of %d calls", len(outs), len(calls))
+	}
+	return nil
+}
+
+// failedCall is the index of the call that err is of: the first after the answered ones whose type the error names.
+func failedCall(calls []Call, answered int, err error) int {
+	answered = min(answered, len(calls)-1)
+	if e, ok := errors.AsType[*cni.Error](err); ok && e.Plugin != "" {
+		for i := answered; i < len(calls); i++ {
+			if calls[i].Type == e.Plugin {
+				return i
+			}
+		}
+	}
+	return answered
+}

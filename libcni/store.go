@@ -1,0 +1,255 @@
+package libcni
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cleat-cni/cleat/internal/atomicfile"
+)
+
+const (
+	maxFileName = 255      // bytes, on all file systems in use
+	maxRecord   = 16 << 20 // bytes; what is larger is no record
+)
+
+// store is the state folder. Its methods lock nothing: whoever writes holds the container's operation lock.
+type store struct{ dir string }
+
+func (s store) results() string { return filepath.Join(s.dir, "results") }
+func (s store) adding() string  { return filepath.Join(s.dir, "cleat", "adding") }
+
+// entry is a file of the store.
+type entry struct {
+	path string
+	mod  time.Time
+	rec  *record
+	err  error // why rec is nil: the file can't be read or understood
+
+	intent bool // set by entries only
+}
+
+// plainName is the record's name as the field has it. Names that hold hyphens can share one; ok is
+// false where no file can have it.
+func (k key) plainName() (name string, ok bool) {
+	name = k.network + "-" + k.containerID + "-" + k.ifName
+	return name, len(name) <= maxFileName && !strings.ContainsAny(name, "/\\\x00")
+}
+
+// hashedName is a name that no other attachment has, and that begins readably.
+func (k key) hashedName() string {
+	sum := sha256.Sum256([]byte(k.network + "\x00" + k.containerID + "\x00" + k.ifName))
+	tail := "~" + hex.EncodeToString(sum[:8])
+	plain := strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == 0 {
+			return '_'
+		}
+		return r
+	}, k.network+"-"+k.containerID+"-"+k.ifName)
+	return plain[:min(len(plain), maxFileName-len(tail))] + tail
+}
+
+func (s store) intentPath(k key) string { return filepath.Join(s.adding(), k.hashedName()) }
+
+// find returns the record of an attachment: nil without one, an entry with err for one that can't be read.
+func (s store) find(k key) *entry {
+	var plain *entry
+	if name, ok := k.plainName(); ok {
+		plain = readEntry(filepath.Join(s.results(), name))
+	}
+	if plain != nil && plain.rec != nil && plain.rec.key == k {
+		return plain
+	}
+	if hashed := readEntry(filepath.Join(s.results(), k.hashedName())); hashed != nil && (hashed.rec == nil || hashed.rec.key == k) {
+		return hashed
+	}
+	if plain != nil && (plain.rec == nil || plain.rec.legacy) {
+		return plain // whose it is can't be told; the name says ours
+	}
+	return nil
+}
+
+// intent returns the intent of an attachment, as find does the record.
+func (s store) intent(k key) *entry { return readEntry(s.intentPath(k)) }
+
+// readEntry reads one file; nil if there is none.
+func readEntry(path string) *entry {
+	e := &entry{path: path}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err != nil {
+			return nil
+		}
+	}
+	if err != nil {
+		e.err = err
+		return e
+	}
+	e.mod = info.ModTime()
+	if !info.Mode().IsRegular() { // opening a FIFO would wait for its writer
+		e.err = fmt.Errorf("%s: not a regular file", path)
+		return e
+	}
+	data, err := readRecordFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		e.rec, err = decodeRecord(data)
+	}
+	if err != nil {
+		e.err = fmt.Errorf("read record %s: %w", path, err)
+	}
+	return e
+}
+
+func readRecordFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err == nil && len(data) > maxRecord {
+		err = fmt.Errorf("larger than %d MiB", maxRecord>>20)
+	}
+	return data, err
+}
+
+// begin writes the intent. That the records' folder can be written to is found out here, before any plugin runs.
+func (s store) begin(r *record) error {
+	data, err := r.encode()
+	if err != nil {
+		return err
+	}
+	if err := makeWritable(s.results()); err != nil {
+		return fmt.Errorf("prepare record of %s: %w", r.key, err)
+	}
+	path := s.intentPath(r.key)
+	err = atomicfile.Create(path, data, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(s.adding(), 0o700); err != nil {
+			return fmt.Errorf("prepare record of %s: %w", r.key, err)
+		}
+		err = atomicfile.Create(path, data, 0o600)
+	}
+	return err
+}
+
+// makeWritable makes the folder unless it is there, and checks that files can be made in it.
+func makeWritable(dir string) error {
+	err := writable(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(dir, 0o700)
+	}
+	return err
+}
+
+// finish turns the intent of r, which has its result by now, into the record.
+func (s store) finish(r *record) error {
+	data, err := r.encode()
+	if err != nil {
+		return err
+	}
+	intent := s.intentPath(r.key)
+	if err := atomicfile.Write(intent, data, 0o600); err != nil {
+		return err
+	}
+	name, ok := r.plainName()
+	if !ok {
+		return move(intent, filepath.Join(s.results(), r.hashedName()))
+	}
+	plain := filepath.Join(s.results(), name)
+	// Not a rename: an attachment whose joined names are the same is under another lock and may publish right now.
+	err = atomicfile.Publish(intent, plain)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrExist):
+		return move(intent, plain)
+	case r.mayReplace(plain):
+		return move(intent, plain)
+	default:
+		return move(intent, filepath.Join(s.results(), r.hashedName()))
+	}
+}
+
+// mayReplace reports whether the file that has the plain name isn't another attachment's.
+func (r *record) mayReplace(plain string) bool {
+	if info, err := os.Lstat(plain); err == nil && info.IsDir() {
+		return false
+	}
+	e := readEntry(plain)
+	return e == nil || e.rec == nil || e.rec.legacy || e.rec.key == r.key
+}
+
+// move renames a file. Where the records are on a file system of their own it is written anew.
+func move(from, to string) error {
+	err := os.Rename(from, to)
+	if err == nil {
+		return nil
+	}
+	data, readErr := os.ReadFile(from)
+	if readErr != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	if err := atomicfile.Write(to, data, 0o600); err != nil {
+		return err
+	}
+	return os.Remove(from)
+}
+
+// drop removes the files of an attachment: its record first, so that what is left after a crash is an intent, which no
+// other library takes for an attachment.
+func (s store) drop(entries ...*entry) error {
+	var errs []error
+	for _, e := range entries {
+		if e == nil {
+			continue
+		}
+		if err := os.Remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove record: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// files returns the names of the files in a folder of the store, sorted; a folder that isn't there has none.
+func files(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list records: %w", err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if !atomicfile.IsTemp(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// sweep removes what killed writers left. Nobody may be writing.
+func (s store) sweep() error {
+	entries, err := os.ReadDir(s.adding())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		if atomicfile.IsTemp(e.Name()) {
+			errs = append(errs, os.Remove(filepath.Join(s.adding(), e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
