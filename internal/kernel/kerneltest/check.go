@@ -129,13 +129,13 @@ func checkRoute(r netstate.Route) error {
 		errs = append(errs, errors.New("no destination"))
 	case r.Dst.Masked() != r.Dst:
 		errs = append(errs, errors.New("the destination has host bits"))
-	case r.Via.IsValid() && r.Via.Is4() != r.Dst.Addr().Is4():
+	case r.Via.IsValid() && r.Via.Is4() && r.Dst.Addr().Is6(): // the other way round there is (Linux 5.2)
 		errs = append(errs, fmt.Errorf("gateway %s is of another family", r.Via))
 	case r.Src.IsValid() && r.Src.Is4() != r.Dst.Addr().Is4():
 		errs = append(errs, fmt.Errorf("source %s is of another family", r.Src))
 	}
-	if r.Dev == "" {
-		errs = append(errs, errors.New("no device"))
+	if r.Dev == "" && !r.Via.IsValid() {
+		errs = append(errs, errors.New("neither device nor gateway"))
 	}
 	if r.Scope < 0 || r.Scope > 255 || r.Table < 0 || r.Priority < 0 || r.MTU < 0 || r.AdvMSS < 0 {
 		errs = append(errs, errors.New("a number out of its range"))

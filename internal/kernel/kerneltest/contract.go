@@ -47,6 +47,7 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"make-and-observe", testMakeAndObserve},
 		{"uplink", testUplink},
 		{"gateway-off-subnet", testGatewayOffSubnet},
+		{"two-defaults", testTwoDefaults},
 		{"again", testAgain},
 		{"moved-pod", testMovedPod},
 		{"shared-kept", testSharedKept},

@@ -73,8 +73,14 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 			return a.String()
 		}
 	case netstate.Route:
-		if r, ok := first(s.routes, func(r netstate.Route) bool { return sameRoute(o, r) }); ok {
+		if r, ok := s.bestRoute(o); ok {
 			r.Place, r.Shared, r.Table, r.Priority, r.OnLink = o.Place, o.Shared, o.Table, o.Priority, o.OnLink
+			if o.Scope == 0 && r.Scope == scopeLink && !o.Via.IsValid() {
+				r.Scope = 0
+			}
+			if o.Dev == "" {
+				r.Dev = ""
+			}
 			return r.String()
 		}
 	case netstate.Rule:
@@ -109,6 +115,14 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 	return ""
 }
 
+// bestRoute is the route that want describes: by its gateway, if one has it, else the first.
+func (s *space) bestRoute(want netstate.Route) (netstate.Route, bool) {
+	if r, ok := first(s.routes, func(r netstate.Route) bool { return sameRoute(want, r) && r.Via == want.Via }); ok {
+		return r, true
+	}
+	return first(s.routes, func(r netstate.Route) bool { return sameRoute(want, r) })
+}
+
 func first[T any](list []T, match func(T) bool) (T, bool) {
 	if i := slices.IndexFunc(list, match); i >= 0 {
 		return list[i], true
@@ -132,7 +146,8 @@ func (s *space) nftText(want netstate.Object) string {
 // sameRoute reports whether have is the route that want describes: where it leads, not what
 // goes along it.
 func sameRoute(want, have netstate.Route) bool {
-	return have.Dst == want.Dst && have.Dev == want.Dev && tableOf(have) == tableOf(want) && metric(have) == metric(want)
+	dev := want.Dev == "" || have.Dev == want.Dev
+	return dev && have.Dst == want.Dst && tableOf(have) == tableOf(want) && metric(have) == metric(want)
 }
 
 func sameRule(a, b netstate.Rule) bool {

@@ -58,7 +58,14 @@ func metric(r netstate.Route) int {
 }
 
 func (x *transaction) makeRoute(r netstate.Route) error {
-	s, l, err := x.dev(r.Place, r.Dev)
+	s, err := x.space(r.Place)
+	if err != nil {
+		return err
+	}
+	if r.Dev == "" {
+		r.Dev = s.devTo(r)
+	}
+	_, l, err := x.dev(r.Place, r.Dev)
 	if err != nil {
 		return err
 	}
@@ -72,26 +79,55 @@ func (x *transaction) makeRoute(r netstate.Route) error {
 		if err := s.checkGateway(r); err != nil {
 			return err
 		}
+	} else if r.Scope == 0 && r.Dst.Addr().Is4() {
+		r.Scope = scopeLink
 	}
-	r.Place = ""
-	if s.hasRoute(r) {
+	if slices.ContainsFunc(s.routes, func(have netstate.Route) bool { return equalRoute(have, r) }) {
 		if r.Shared {
 			return nil
 		}
 		return netstate.ErrExist
 	}
-	r.Shared = false
-	s.routes = append(s.routes, r)
+	r.Place, r.Shared = "", false
+	s.routes = slices.Insert(s.routes, 0, r)
 	return nil
 }
 
-// hasRoute reports whether a route that the kernel takes for the same is there. For IPv4 the
-// connected route of an address counts: it has metric 0, like a route that asks for none.
-func (s *space) hasRoute(r netstate.Route) bool {
-	all := append(slices.Clone(s.routes), s.connected()...)
-	return slices.ContainsFunc(all, func(have netstate.Route) bool {
-		return have.Dst == r.Dst && tableOf(have) == tableOf(r) && metric(have) == metric(r)
-	})
+// equalRoute reports whether the kernel refuses one beside the other. IPv6 looks at the way alone, IPv4 at
+// all that goes with it; another way to the same destination is another route.
+func equalRoute(a, b netstate.Route) bool {
+	way := sameRoute(a, b) && a.Via == b.Via
+	if a.Dst.Addr().Is6() {
+		return way
+	}
+	return way && a.Scope == b.Scope && a.Src == b.Src && a.MTU == b.MTU && a.AdvMSS == b.AdvMSS && a.OnLink == b.OnLink
+}
+
+// devTo is the device that the gateway of a route which names none is reached by; "" is none.
+func (s *space) devTo(r netstate.Route) string {
+	if c, ok := s.way(r.Via, tableOf(r), ""); ok {
+		return c.Dev
+	}
+	return ""
+}
+
+// way finds the route that covers an address: in the main table or the one given, over dev or,
+// with "", any.
+func (s *space) way(ip netip.Addr, table int, dev string) (netstate.Route, bool) {
+	var best *netstate.Route
+	all := append(s.connected(), s.routes...)
+	for i, c := range all {
+		if !c.Dst.Contains(ip) || (dev != "" && c.Dev != dev) || (tableOf(c) != mainTable && tableOf(c) != table) {
+			continue
+		}
+		if best == nil || c.Dst.Bits() > best.Dst.Bits() {
+			best = &all[i]
+		}
+	}
+	if best == nil {
+		return netstate.Route{}, false
+	}
+	return *best, true
 }
 
 // connected are the routes that the kernel makes for the addresses of links that are up.
@@ -130,18 +166,9 @@ func (s *space) checkGateway(r netstate.Route) error {
 	if r.OnLink || (r.Via.Is6() && r.Via.IsLinkLocalUnicast()) {
 		return nil
 	}
-	var best *netstate.Route
-	all := append(s.connected(), s.routes...)
-	for i, c := range all {
-		if !c.Dst.Contains(r.Via) || c.Dev != r.Dev || (tableOf(c) != mainTable && tableOf(c) != tableOf(r)) {
-			continue
-		}
-		if best == nil || c.Dst.Bits() > best.Dst.Bits() {
-			best = &all[i]
-		}
-	}
-	// An IPv4 route of global scope leads no further.
-	if best == nil || best.Via.IsValid() || (r.Via.Is4() && best.Scope < scopeLink) {
+	// What itself goes by a gateway, or is of global scope in IPv4, leads no further.
+	c, ok := s.way(r.Via, tableOf(r), r.Dev)
+	if !ok || c.Via.IsValid() || (r.Via.Is4() && c.Scope < scopeLink) {
 		return fmt.Errorf("gateway %s is unreachable", r.Via)
 	}
 	return nil
