@@ -1,0 +1,107 @@
+package leases
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/cleat-cni/cleat/internal/netns"
+)
+
+// record is what is of use here of a runtime's record of an attachment, the file format cniCacheV1
+// of the reference library.
+type record struct {
+	Kind        string `json:"kind"`
+	Network     string `json:"networkName"`
+	ContainerID string `json:"containerId"`
+	IfName      string `json:"ifName"`
+	NetNS       string `json:"netns"`
+	Result      struct {
+		IPs []recordIP `json:"ips"`
+		// Before 0.3.0:
+		IP4 recordIP `json:"ip4"`
+		IP6 recordIP `json:"ip6"`
+	} `json:"result"`
+}
+
+type recordIP struct {
+	Address string `json:"address"`
+	IP      string `json:"ip"`
+}
+
+// addrs returns the addresses of the result, passing over what is none.
+func (r record) addrs() []netip.Addr {
+	var addrs []netip.Addr
+	for _, ip := range append(r.Result.IPs, r.Result.IP4, r.Result.IP6) {
+		for _, s := range []string{ip.Address, ip.IP} {
+			if p, err := netip.ParsePrefix(s); err == nil {
+				addrs = append(addrs, p.Addr())
+			}
+		}
+	}
+	return addrs
+}
+
+// parseRecord reads a record; what is none names no container.
+func parseRecord(data []byte) (record, bool) {
+	var r record
+	if json.Unmarshal(data, &r) != nil || r.Kind != "cniCacheV1" || r.ContainerID == "" {
+		return record{}, false
+	}
+	return r, true
+}
+
+// records are all records of a runtime.
+type records []record
+
+// readRecords reads <stateDir>/results. What can't be read is passed over: it can only make
+// the store free less than it could bring back.
+func readRecords(stateDir string, log *slog.Logger) records {
+	path := filepath.Join(stateDir, "results")
+	entries, err := os.ReadDir(path)
+	if err != nil && !os.IsNotExist(err) {
+		log.Warn("records not read", "err", err)
+	}
+	var all records
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(path, e.Name()))
+		if err != nil {
+			log.Warn("record not read", "err", err)
+			continue
+		}
+		if r, ok := parseRecord(data); ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// alive reports whether a record of the container names a namespace that can be opened.
+func (rs records) alive(containerID string) bool {
+	for _, r := range rs {
+		if r.ContainerID != containerID || r.NetNS == "" {
+			continue
+		}
+		if ns, err := netns.Open(r.NetNS); err == nil {
+			ns.Close()
+			return true
+		}
+	}
+	return false
+}
+
+// network returns the records of a network.
+func (rs records) network(name string) records {
+	var of records
+	for _, r := range rs {
+		if r.Network == name {
+			of = append(of, r)
+		}
+	}
+	return of
+}
