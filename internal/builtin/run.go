@@ -1,0 +1,223 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/libcni"
+	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// Run runs as many calls from the front as are served alike: all built-in ones in one pass, or all
+// programs up to the next built-in.
+func (r *Runner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	loc, err := r.Where(calls[0].Type, calls[0].Dirs)
+	if err != nil {
+		return nil, annotate(err, calls[0])
+	}
+	n := 1
+	for n < len(calls) {
+		next, err := r.Where(calls[n].Type, calls[n].Dirs)
+		if err != nil || next.BuiltIn != loc.BuiltIn {
+			break // whoever runs it reports it
+		}
+		n++
+	}
+	if !loc.BuiltIn {
+		return r.cfg.Programs.Run(ctx, calls[:n])
+	}
+	return r.runHere(ctx, calls[:r.together(calls[:n])])
+}
+
+// together returns how many of calls, all built in, can be planned as one. An IPAM plugin that
+// stands in a list by itself plans nothing: it is called alone.
+func (r *Runner) together(calls []libcni.Call) int {
+	for i, c := range calls {
+		if r.plugins[c.Type].IsIPAM() {
+			return max(i, 1)
+		}
+	}
+	return len(calls)
+}
+
+// runHere runs built-in plugins. A panic in one is its error: the list it stands in is still to be
+// undone by the caller.
+func (r *Runner) runHere(ctx context.Context, calls []libcni.Call) (out [][]byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.cfg.Log.Error("plugin panicked", "plugin", calls[0].Type, "panic", p, "stack", string(debug.Stack()))
+			out, err = nil, annotate(cni.Errorf(cni.CodeInternal, "panic: %v", p), calls[0])
+		}
+	}()
+	verb := calls[0].Verb
+	switch {
+	case verb == cni.VerbVersion:
+		return r.version(ctx, calls[0])
+	case r.plugins[calls[0].Type].IsIPAM():
+		return r.one(ctx, calls[0])
+	case verb == cni.VerbAdd:
+		return r.add(ctx, calls)
+	case verb == cni.VerbDel:
+		return r.del(ctx, calls)
+	case verb == cni.VerbCheck:
+		return r.check(ctx, calls)
+	default:
+		return r.one(ctx, calls[0])
+	}
+}
+
+func (r *Runner) add(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
+	steps, err := r.steps(calls)
+	if err != nil {
+		return nil, err
+	}
+	results, err := r.engine.AddList(ctx, steps)
+	if err != nil {
+		return nil, annotate(err, calls[0])
+	}
+	out := make([][]byte, len(results))
+	for i, res := range results {
+		if out[i], err = res.Encode(steps[i].Req.Conf.CNIVersion); err != nil {
+			return nil, annotate(err, calls[i])
+		}
+	}
+	return out, nil
+}
+
+// del removes calls, which come in the order of a DEL, the list's reversed.
+func (r *Runner) del(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
+	steps, err := r.steps(calls)
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(steps)
+	if err := r.engine.DelList(ctx, steps); err != nil {
+		return nil, annotate(err, calls[0])
+	}
+	return make([][]byte, len(calls)), nil
+}
+
+// check goes through all calls and gathers the differences of all, so that one look at them is enough. Another
+// error ends it.
+func (r *Runner) check(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
+	var found planned.DifferencesError
+	var first *cni.Error
+	for _, c := range calls {
+		_, err := r.one(ctx, c)
+		if err == nil {
+			continue
+		}
+		diff, ok := errors.AsType[*planned.DifferencesError](err)
+		if !ok {
+			return nil, err
+		}
+		if first == nil {
+			first = cni.AsError(err)
+		}
+		for _, d := range diff.Differences {
+			if !slices.Contains(found.Differences, d) {
+				found.Differences = append(found.Differences, d)
+			}
+		}
+	}
+	if first == nil {
+		return make([][]byte, len(calls)), nil
+	}
+	all := cni.Errorf(first.Code, "%w", &found)
+	all.Plugin, all.Verb, all.Step, all.Hint = first.Plugin, first.Verb, first.Step, first.Hint
+	return nil, all
+}
+
+// one makes one call by itself.
+func (r *Runner) one(ctx context.Context, c libcni.Call) ([][]byte, error) {
+	steps, err := r.steps([]libcni.Call{c})
+	if err != nil {
+		return nil, err
+	}
+	out, err := plugin.Call(ctx, r.engine.Plugin(steps[0].Def), steps[0].Req)
+	if err != nil {
+		return nil, annotate(err, c)
+	}
+	return [][]byte{out}, nil
+}
+
+// version answers VERSION as the program would.
+func (r *Runner) version(ctx context.Context, c libcni.Call) ([][]byte, error) {
+	info, p, _ := r.Plugin(c.Type)
+	var stdin []byte
+	if c.Conf != nil {
+		stdin = c.Stdin()
+	}
+	var out, errs bytes.Buffer
+	process := plugin.Process{
+		Env: func(name string) string {
+			if name == "CNI_COMMAND" {
+				return string(cni.VerbVersion)
+			}
+			return ""
+		},
+		Stdin: bytes.NewReader(stdin), Stdout: &out, Stderr: &errs,
+	}
+	if process.Serve(ctx, info, p) != 0 {
+		return nil, annotate(cni.Errorf(cni.CodeInternal, "answer VERSION: %s", errs.String()), c)
+	}
+	return [][]byte{out.Bytes()}, nil
+}
+
+// steps makes the requests of calls through the check that a program's environment and standard input go
+// through.
+func (r *Runner) steps(calls []libcni.Call) ([]planned.Step, error) {
+	steps := make([]planned.Step, len(calls))
+	for i, c := range calls {
+		def := r.plugins[c.Type]
+		req, err := plugin.NewRequest(def.Info, r.env(c), c.Stdin())
+		if err != nil {
+			return nil, annotate(err, c)
+		}
+		steps[i] = planned.Step{Def: def, Req: req}
+	}
+	return steps, nil
+}
+
+func (r *Runner) env(c libcni.Call) plugin.Env {
+	return plugin.Env{
+		Command: string(c.Verb), ContainerID: c.ContainerID, NetNS: c.NetNS, IfName: c.IfName,
+		Args: c.Args.String(), Path: strings.Join(c.Dirs, string(os.PathListSeparator)),
+		NetNSOverride: lookup(r.cfg.Env, "CNI_NETNS_OVERRIDE"),
+	}
+}
+
+// annotate makes a *cni.Error of err that says which call it was.
+func annotate(err error, c libcni.Call) error {
+	e := *cni.AsError(err)
+	if e.Plugin == "" {
+		e.Plugin = c.Type
+	}
+	if e.Verb == "" {
+		e.Verb = c.Verb
+	}
+	if e.Err == nil {
+		e.Err = err
+	}
+	return &e
+}
+
+// lookup returns the last value of a variable, as a process would see it.
+func lookup(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
