@@ -1,0 +1,28 @@
+// Package plugins is the list of the plugins that are built in: the only place that knows them all.
+package plugins
+
+import (
+	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugins/bridge"
+	"github.com/cleat-cni/cleat/plugins/loopback"
+	"github.com/cleat-cni/cleat/plugins/portmap"
+)
+
+// All returns the definitions of all built-in plugins, by type.
+func All() []planned.Definition {
+	return []planned.Definition{
+		bridge.Plugin(),
+		loopback.Plugin(),
+		portmap.Plugin(),
+	}
+}
+
+// ByType returns the definition of the built-in plugin of a type, and whether there is one.
+func ByType(typ string) (planned.Definition, bool) {
+	for _, d := range All() {
+		if d.Info.Type == typ {
+			return d, true
+		}
+	}
+	return planned.Definition{}, false
+}

@@ -1,0 +1,164 @@
+package portmap
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// Config is the parsed configuration.
+type Config struct {
+	mappings []mapping
+	asked    bool   // the runtime gave portMappings, maybe none
+	snat     bool   // the pod itself, its subnet and the host's 127.0.0.1 reach the mappings too
+	masqAll  bool   // whoever comes through a mapping comes from the host's address
+	markBit  uint32 // the mark that tells what is to be masqueraded
+}
+
+// mapping is one port of the host that leads to the pod.
+type mapping struct {
+	protocol      string // tcp, udp, sctp
+	hostPort      int
+	containerPort int
+	hostIP        netip.Addr // zero is every address of the host
+	v4, v6        bool       // families that the mapping is for
+}
+
+// serves reports whether the mapping is for a family.
+func (m mapping) serves(f family) bool {
+	if f.v6 {
+		return m.v6
+	}
+	return m.v4
+}
+
+// conflicts reports whether two mappings want the same port of the same address.
+func (m mapping) conflicts(o mapping) bool {
+	return m.protocol == o.protocol && m.hostPort == o.hostPort && m.hostIP == o.hostIP &&
+		(m.v4 && o.v4 || m.v6 && o.v6)
+}
+
+// defaultMarkBit is that of the reference plugin. Kubernetes uses 14 and 15.
+const defaultMarkBit = 13
+
+func parse(req *plugin.Request) (Config, error) {
+	var conf struct {
+		Backend              string   `json:"backend"`
+		SNAT                 *bool    `json:"snat"`
+		MasqAll              bool     `json:"masqAll"`
+		MarkMasqBit          *int     `json:"markMasqBit"`
+		ExternalSetMarkChain *string  `json:"externalSetMarkChain"`
+		ConditionsV4         []string `json:"conditionsV4"`
+		ConditionsV6         []string `json:"conditionsV6"`
+	}
+	if err := planned.DecodeConfig(req.Conf, &conf); err != nil {
+		return Config{}, err
+	}
+	if conf.MarkMasqBit != nil && conf.ExternalSetMarkChain != nil {
+		return Config{}, invalid("markMasqBit and externalSetMarkChain exclude each other")
+	}
+	if err := checkBackend(conf.Backend); err != nil {
+		return Config{}, err
+	}
+	for _, o := range []struct {
+		key string
+		set bool
+	}{
+		{"externalSetMarkChain", conf.ExternalSetMarkChain != nil},
+		{"conditionsV4", len(conf.ConditionsV4) > 0},
+		{"conditionsV6", len(conf.ConditionsV6) > 0},
+	} {
+		if o.set {
+			return Config{}, cni.Errorf(cni.CodeUnsupportedField, "%s is an option of the iptables backend, and port mappings are made with nftables", o.key).
+				WithHint("remove %s", o.key)
+		}
+	}
+	c := Config{snat: conf.SNAT == nil || *conf.SNAT, masqAll: conf.MasqAll, markBit: defaultMarkBit}
+	if b := conf.MarkMasqBit; b != nil {
+		if *b < 0 || *b > 31 {
+			return Config{}, invalid("markMasqBit %d is not from 0 to 31", *b)
+		}
+		c.markBit = uint32(*b)
+	}
+	var list []cni.PortMapping
+	var err error
+	if c.asked, err = req.Conf.RuntimeConfig("portMappings", &list); err != nil {
+		return Config{}, err
+	}
+	c.mappings, err = parseMappings(list)
+	return c, err
+}
+
+func checkBackend(backend string) error {
+	switch backend {
+	case "", "nftables":
+		return nil
+	case "iptables":
+		return cni.Errorf(cni.CodeUnsupportedField, "backend %q is not supported: port mappings are made with nftables", backend).
+			WithHint(`set backend to "nftables" or remove it`)
+	}
+	return invalid("backend %q is unknown", backend).WithHint(`it is "nftables"`)
+}
+
+func parseMappings(list []cni.PortMapping) ([]mapping, error) {
+	var all []mapping
+	for i, in := range list {
+		m, err := parseMapping(in)
+		if err != nil {
+			return nil, invalid("portMappings[%d]: %w", i, err)
+		}
+		if j := slices.IndexFunc(all, m.conflicts); j >= 0 {
+			return nil, invalid("portMappings[%d]: host port %d/%s is mapped by portMappings[%d] already", i, m.hostPort, m.protocol, j)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func parseMapping(in cni.PortMapping) (mapping, error) {
+	m := mapping{protocol: strings.ToLower(in.Protocol), hostPort: in.HostPort, containerPort: in.ContainerPort}
+	switch m.protocol {
+	case "":
+		m.protocol = "tcp"
+	case "tcp", "udp", "sctp":
+	default:
+		return mapping{}, fmt.Errorf("protocol %q is none of tcp, udp and sctp", in.Protocol)
+	}
+	for _, p := range []struct {
+		key  string
+		port int
+	}{{"hostPort", m.hostPort}, {"containerPort", m.containerPort}} {
+		if p.port < 1 || p.port > 65535 {
+			return mapping{}, fmt.Errorf("%s %d is not from 1 to 65535", p.key, p.port)
+		}
+	}
+	if in.HostIP == "" {
+		m.v4, m.v6 = true, true
+		return m, nil
+	}
+	ip, err := netip.ParseAddr(in.HostIP)
+	switch {
+	case err != nil:
+		return mapping{}, fmt.Errorf("hostIP %q is no IP address", in.HostIP)
+	case ip.Zone() != "":
+		return mapping{}, fmt.Errorf("hostIP %q has a zone, which an nft map can't hold", in.HostIP)
+	}
+	ip = ip.Unmap()
+	if ip.IsMulticast() || ip == netip.IPv6Loopback() {
+		return mapping{}, fmt.Errorf("hostIP %s can't lead to a pod", ip)
+	}
+	m.v4, m.v6 = ip.Is4(), ip.Is6()
+	if !ip.IsUnspecified() {
+		m.hostIP = ip
+	}
+	return m, nil
+}
+
+func invalid(format string, args ...any) *cni.Error {
+	return cni.Errorf(cni.CodeInvalidConfig, format, args...)
+}

@@ -1,0 +1,132 @@
+package portmap
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/planned"
+)
+
+func plan(c Config, in planned.Input, _ netstate.Facts) (planned.Plan, error) {
+	s := netstate.State{Owner: in.Owner()}
+	gone := in.Verb == cni.VerbDel
+	if len(c.mappings) == 0 {
+		// Without mappings nothing is touched. But a runtime that forgets on DEL what it
+		// asked for on ADD must not leave mappings behind: they are found by their owner.
+		if gone && !c.asked {
+			s.Tables = []netstate.Table{emptyTable()}
+		}
+		return planned.Plan{State: s}, nil
+	}
+	pods := podAddresses(in)
+	if len(pods) == 0 {
+		if !gone {
+			return planned.Plan{}, invalid("prevResult gives %s no address that ports could lead to", in.IfName)
+		}
+		s.Tables = []netstate.Table{emptyTable()}
+		for _, f := range families {
+			s.Flows = append(s.Flows, flows(c, f)...)
+		}
+		return planned.Plan{State: s}, nil
+	}
+	b := builder{conf: c, state: &s, lives: proofOfLife(in)}
+	for _, pod := range pods {
+		b.publish(pod)
+	}
+	if c.snat && reachableOnLoopback(c, pods) {
+		b.openLoopback(in)
+	}
+	s.Tables = []netstate.Table{b.table()}
+	return planned.Plan{State: s}, nil
+}
+
+// podAddresses returns the first IPv4 and the first IPv6 address of the attachment's interface, each
+// with its subnet's length. One that names no interface is taken to be the pod's.
+func podAddresses(in planned.Input) []netip.Prefix {
+	if in.Prev == nil {
+		return nil
+	}
+	var all []netip.Prefix
+	for _, ip := range in.Prev.IPs {
+		if i := ip.Interface; i.Set && i.Value >= 0 && i.Value < len(in.Prev.Interfaces) {
+			if dev := in.Prev.Interfaces[i.Value]; dev.Name != in.IfName || dev.Sandbox == "" {
+				continue
+			}
+		}
+		if !slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Addr().Is4() == ip.Address.Addr().Is4() }) {
+			all = append(all, ip.Address)
+		}
+	}
+	return all
+}
+
+// hostInterfaces returns the names of the interfaces of prevResult that are on the host.
+func hostInterfaces(in planned.Input) []string {
+	var names []string
+	for _, dev := range in.Prev.Interfaces {
+		if dev.Sandbox == "" && dev.Name != "" {
+			names = append(names, dev.Name)
+		}
+	}
+	return names
+}
+
+// proofOfLife names what lives as long as the attachment: its veth on the host, or its namespace.
+func proofOfLife(in planned.Input) string {
+	for _, name := range hostInterfaces(in) {
+		if strings.HasPrefix(name, "veth") {
+			return "link " + name
+		}
+	}
+	return "netns " + in.NetNS
+}
+
+// reachableOnLoopback reports whether a mapping is for the host's 127.0.0.0/8.
+func reachableOnLoopback(c Config, pods []netip.Prefix) bool {
+	return slices.ContainsFunc(pods, func(p netip.Prefix) bool { return p.Addr().Is4() }) &&
+		slices.ContainsFunc(c.mappings, func(m mapping) bool {
+			return m.v4 && (!m.hostIP.IsValid() || m.hostIP.IsLoopback())
+		})
+}
+
+// flows are what connection tracking remembers of a family's UDP mappings. A sender that never pauses would
+// keep such an entry, and with it the pod before, for ever.
+func flows(c Config, f family) []netstate.Flow {
+	var all []netstate.Flow
+	for _, m := range c.mappings {
+		if m.protocol == "udp" && m.serves(f) {
+			all = append(all, netstate.Flow{Protocol: "udp", Addr: m.hostIP, IPv6: f.v6, Port: m.hostPort})
+		}
+	}
+	return all
+}
+
+// openLoopback lets the host's own connections from 127.0.0.1 out to the pod.
+func (b *builder) openLoopback(in planned.Input) {
+	b.chains = append(b.chains, loopbackChains()...)
+	for _, dev := range towardPod(hostInterfaces(in)) {
+		b.state.Sysctls = append(b.state.Sysctls, netstate.Sysctl{
+			Place: netstate.Host, Name: "net/ipv4/conf/" + dev + "/route_localnet", Value: "1", Shared: true,
+		})
+	}
+}
+
+// towardPod picks, of the interfaces on the host, those that the host reaches the pod by: the first, as plugins
+// list the bridge before its port, and a bridge's VLAN interface, which is named after it.
+func towardPod(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	picked := names[:1:1]
+	for _, name := range names[1:] {
+		id, ok := strings.CutPrefix(name, names[0]+".")
+		if _, err := strconv.Atoi(id); ok && err == nil {
+			picked = append(picked, name)
+		}
+	}
+	return picked
+}

@@ -1,0 +1,21 @@
+// Package portmap is the portmap plugin: it makes ports of the host lead to a pod.
+//
+// A mapping is an element of an nft map and never a rule: a packet's cost does not grow with the
+// number of mappings, and two pods can't have one host port, since the map has one place for it. What is
+// static stands in chains that all pods share.
+package portmap
+
+import (
+	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// Plugin returns the plugin's definition.
+func Plugin() planned.Definition {
+	return planned.Define(planned.Spec[Config]{
+		Info:    plugin.Info{Type: "portmap", About: "makes ports of the host lead to a pod"},
+		Parse:   parse,
+		Plan:    plan,
+		Chained: true,
+	})
+}

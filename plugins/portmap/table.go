@@ -1,0 +1,197 @@
+package portmap
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// Priorities of nft hooks. Marking comes just before the destination is translated, since after it
+// nobody knows any more that the packet came for a port of the host.
+const (
+	prioRaw  = -300
+	prioMark = -101
+	prioDNAT = -100
+	prioSNAT = 100
+)
+
+// family is what differs between the two families in nft's syntax.
+type family struct {
+	v6    bool
+	digit string
+	word  string
+	typ   string
+}
+
+var families = [...]family{{false, "4", "ip", "ipv4_addr"}, {true, "6", "ip6", "ipv6_addr"}}
+
+func familyOf(a netip.Addr) family {
+	if a.Is6() {
+		return families[1]
+	}
+	return families[0]
+}
+
+func emptyTable() netstate.Table {
+	return netstate.Table{Family: "inet", Name: netstate.TableName}
+}
+
+// builder collects what the mappings of one attachment need.
+type builder struct {
+	conf   Config
+	state  *netstate.State
+	lives  string
+	sets   []netstate.Set
+	chains []netstate.Chain
+}
+
+func (b *builder) table() netstate.Table {
+	t := emptyTable()
+	t.Sets, t.Chains = b.sets, b.chains
+	if b.conf.snat {
+		t.Chains = append(t.Chains, b.masqueradeChain())
+	}
+	return t
+}
+
+// publish makes the mappings of one family lead to the pod's address.
+func (b *builder) publish(pod netip.Prefix) {
+	f := familyOf(pod.Addr())
+	b.sets = append(b.sets, f.portMaps()...)
+	b.chains = append(b.chains, f.portChains()...)
+	if b.conf.snat {
+		b.declareMarks(f, pod)
+	}
+	for _, m := range b.conf.mappings {
+		if !m.serves(f) {
+			continue
+		}
+		set, match := anyOrOne(m, "hostports"+f.digit)
+		b.add(set, match, pod.Addr().String(), strconv.Itoa(m.containerPort))
+		if b.conf.snat {
+			b.mark(f, pod, m)
+		}
+	}
+	b.state.Flows = append(b.state.Flows, flows(b.conf, f)...)
+}
+
+// anyOrOne is the set that a mapping belongs into, and its key there: by port, or by address and port.
+func anyOrOne(m mapping, name string) (set string, match []string) {
+	match = []string{m.protocol, strconv.Itoa(m.hostPort)}
+	if m.hostIP.IsValid() {
+		return "hostip_" + name, append([]string{m.hostIP.String()}, match...)
+	}
+	return name, match
+}
+
+func (b *builder) add(set string, match []string, data ...string) {
+	b.state.Elements = append(b.state.Elements, netstate.Element{
+		Family: "inet", Table: netstate.TableName, Set: set, Match: match, Data: data,
+		Owner: b.state.Owner, Lives: b.lives,
+	})
+}
+
+// portMaps are the maps from a port of the host to a pod's: of any address, and of one.
+func (f family) portMaps() []netstate.Set {
+	to := []string{f.typ, "inet_service"}
+	return []netstate.Set{
+		{Name: "hostports" + f.digit, Key: []string{"inet_proto", "inet_service"}, Data: to},
+		{Name: "hostip_hostports" + f.digit, Key: []string{f.typ, "inet_proto", "inet_service"}, Data: to},
+	}
+}
+
+// portChains translate what comes for the host itself, and nothing that only passes through it. ::1 is
+// left alone: IPv6 has no way to let it leave lo.
+func (f family) portChains() []netstate.Chain {
+	rules := func(guard string) []string {
+		return []string{
+			fmt.Sprintf("%sfib daddr type local dnat %s addr . port to %s daddr . meta l4proto . th dport map @hostip_hostports%s", guard, f.word, f.word, f.digit),
+			fmt.Sprintf("%sfib daddr type local dnat %s addr . port to meta l4proto . th dport map @hostports%s", guard, f.word, f.digit),
+		}
+	}
+	guard := "meta nfproto ipv4 "
+	if f.v6 {
+		guard = "ip6 daddr != ::1 "
+	}
+	return []netstate.Chain{
+		{Name: "hostports" + f.digit + "_prerouting", Type: "nat", Hook: "prerouting", Priority: prioDNAT, Rules: rules(guard)},
+		{Name: "hostports" + f.digit + "_output", Type: "nat", Hook: "output", Priority: prioDNAT, Rules: rules(guard)},
+	}
+}
+
+// marks is the name of the set of mappings whose packets get the mark: those that come from the
+// pod's subnet, or with masqAll from anywhere.
+func (b *builder) marks(f family, pod netip.Prefix) string {
+	name := fmt.Sprintf("hairpin%s_%d", f.digit, pod.Bits())
+	if b.conf.masqAll {
+		name = "masqall" + f.digit
+	}
+	return name + b.bitSuffix()
+}
+
+// bitSuffix keeps networks with different marks apart.
+func (b *builder) bitSuffix() string {
+	if b.conf.markBit == defaultMarkBit {
+		return ""
+	}
+	return fmt.Sprintf("_bit%d", b.conf.markBit)
+}
+
+func (b *builder) markValue() string { return fmt.Sprintf("0x%08x", uint32(1)<<b.conf.markBit) }
+
+// declareMarks declares the sets of mappings whose packets are to be masqueraded and the rules that
+// mark them. Each prefix length has a chain of its own, so that attachments can add theirs in any
+// order.
+func (b *builder) declareMarks(f family, pod netip.Prefix) {
+	name := b.marks(f, pod)
+	source, key := fmt.Sprintf("%s saddr & %s . ", f.word, netstate.Netmask(pod)), []string{f.typ}
+	if b.conf.masqAll {
+		source, key = "", nil
+	}
+	with := func(more ...string) []string { return append(key[:len(key):len(key)], more...) }
+	b.sets = append(b.sets,
+		netstate.Set{Name: name, Key: with("inet_proto", "inet_service")},
+		netstate.Set{Name: "hostip_" + name, Key: with(f.typ, "inet_proto", "inet_service")})
+	rule := func(destination, set string) string {
+		return fmt.Sprintf("meta nfproto ipv%s fib daddr type local %s%smeta l4proto . th dport @%s meta mark set meta mark | %s",
+			f.digit, source, destination, set, b.markValue())
+	}
+	b.chains = append(b.chains, netstate.Chain{
+		Name: name, Type: "nat", Hook: "prerouting", Priority: prioMark,
+		Rules: []string{rule(f.word+" daddr . ", "hostip_"+name), rule("", name)},
+	})
+}
+
+// mark has the packets of a mapping marked.
+func (b *builder) mark(f family, pod netip.Prefix, m mapping) {
+	set, match := anyOrOne(m, b.marks(f, pod))
+	if !b.conf.masqAll {
+		match = append([]string{pod.Masked().Addr().String()}, match...)
+	}
+	b.add(set, match)
+}
+
+// masqueradeChain makes the pod see the host's address instead of a neighbour's, whose answer
+// would otherwise go straight to the neighbour and not back through the translation.
+func (b *builder) masqueradeChain() netstate.Chain {
+	return netstate.Chain{
+		Name: "hostports_masq" + b.bitSuffix(), Type: "nat", Hook: "postrouting", Priority: prioSNAT,
+		Rules: []string{fmt.Sprintf("meta mark & %s == %s ct status dnat masquerade", b.markValue(), b.markValue())},
+	}
+}
+
+// loopbackChains give connections from 127.0.0.1 an address that the pod can answer, and close what
+// route_localnet would open: packets from outside to or from 127.0.0.0/8 are dropped before all else.
+func loopbackChains() []netstate.Chain {
+	return []netstate.Chain{
+		{Name: "localnet_masq", Type: "nat", Hook: "postrouting", Priority: prioSNAT, Rules: []string{
+			`oifname != "lo" ip saddr 127.0.0.0/8 ct status dnat masquerade`,
+		}},
+		{Name: "localnet_guard", Type: "filter", Hook: "prerouting", Priority: prioRaw, Rules: []string{
+			`iifname != "lo" ip daddr 127.0.0.0/8 drop`,
+			`iifname != "lo" ip saddr 127.0.0.0/8 drop`,
+		}},
+	}
+}
