@@ -55,10 +55,13 @@ func (a Args) IgnoreUnknown() bool {
 }
 
 // Only returns an error with code 4 that names the keys which are not in known,
-// unless IgnoreUnknown is set.
+// unless IgnoreUnknown is set, or that says that IgnoreUnknown is neither true nor false.
 func (a Args) Only(known ...string) error {
 	if a.IgnoreUnknown() {
 		return nil
+	}
+	if value, ok := a.Get(ignoreUnknown); ok && value != "0" && !strings.EqualFold(value, "false") {
+		return Errorf(CodeInvalidEnvironment, "CNI_ARGS: IgnoreUnknown=%q: want 1, true, 0 or false", value)
 	}
 	var unknown []string
 	for _, pair := range a {

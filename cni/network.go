@@ -91,13 +91,17 @@ func (n *Network) readList() error {
 			return err
 		}
 	}
-	if !n.HasPlugins {
-		if n.LoadOnlyInlinedPlugins {
-			return n.Raw.fault("plugins", "is missing, but loadOnlyInlinedPlugins keeps plugins from elsewhere out: write one of them otherwise")
-		}
-		return nil
+	switch {
+	case n.HasPlugins:
+		return n.readPlugins()
+	case n.LoadOnlyInlinedPlugins:
+		return n.Raw.fault("plugins", "is missing, but with loadOnlyInlinedPlugins they may not stand elsewhere: give plugins or remove it")
+	case n.Raw.alike("plugins") != "":
+		return n.Raw.fault("plugins", "is missing")
+	case n.Raw.alike("type") != "":
+		return n.Raw.fault("type", "is missing")
 	}
-	return n.readPlugins()
+	return nil
 }
 
 func (n *Network) readVersions() error {

@@ -22,7 +22,7 @@ type node struct {
 
 func (n node) isNull() bool { return len(n.raw) == 0 || string(n.raw) == "null" }
 
-// kind names the value's JSON type.
+// kind names the JSON type of the value; what follows it in raw does not matter.
 func (n node) kind() string {
 	if n.isNull() {
 		return "null"
@@ -34,8 +34,8 @@ func (n node) kind() string {
 		return "a list"
 	case '"':
 		return "a string"
-	case 't', 'f':
-		return string(n.raw)
+	case 't', 'f', 'n':
+		return string(n.raw[:wordLen(n.raw)])
 	}
 	return "a number"
 }

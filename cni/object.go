@@ -148,6 +148,8 @@ func (o *Object) node(i int) node {
 	n := node{raw: o.members[i].Value, path: joinPath(o.path, o.members[i].Key)}
 	if o.offs[i] >= 0 {
 		n.text, n.off = o.text, o.offs[i]
+	} else {
+		n.raw = bytes.TrimSpace(n.raw)
 	}
 	return n
 }

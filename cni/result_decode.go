@@ -1,32 +1,49 @@
 package cni
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 )
 
-// legacy reports whether a version has the first form of the result, with ip4 and ip6.
-func legacy(version string) bool { return !AtLeast(version, "0.3.0") }
+// form is how versions of the specification write a result. The forms are ordered by age.
+type form int
 
-// The keys that a result of a version has. What else stands there is kept as it is.
-func resultKeys(version string) []string {
-	if legacy(version) {
+const (
+	formFamilies form = iota // 0.1.0, 0.2.0: ip4 and ip6
+	formLists                // 0.3.0 to 0.4.0: interfaces, ips, routes
+	formCurrent              // from 1.0.0 on: no ips[].version, more of an interface
+)
+
+func formOf(version string) form {
+	switch {
+	case AtLeast(version, "1.0.0"):
+		return formCurrent
+	case AtLeast(version, "0.3.0"):
+		return formLists
+	}
+	return formFamilies
+}
+
+// The keys that a form has. What else stands there is kept as it is.
+
+func (f form) resultKeys() []string {
+	if f == formFamilies {
 		return []string{"cniVersion", "ip4", "ip6", "dns"}
 	}
 	return []string{"cniVersion", "interfaces", "ips", "routes", "dns"}
 }
 
-func interfaceKeys(version string) []string {
-	keys := []string{"name", "mac", "sandbox"}
-	if AtLeast(version, "1.0.0") {
-		keys = append(keys, "mtu", "socketPath", "pciID")
+func (f form) interfaceKeys() []string {
+	if f < formCurrent {
+		return []string{"name", "mac", "sandbox"}
 	}
-	return keys
+	return []string{"name", "mac", "sandbox", "mtu", "socketPath", "pciID"}
 }
 
-func ipKeys(version string) []string {
-	if legacy(version) {
+func (f form) ipKeys() []string {
+	if f == formFamilies {
 		return []string{"ip", "gateway", "routes"}
 	}
 	return []string{"version", "interface", "address", "gateway"}
@@ -34,6 +51,10 @@ func ipKeys(version string) []string {
 
 func routeKeys() []string {
 	return []string{"dst", "gw", "mtu", "advmss", "priority", "table", "scope"}
+}
+
+func dnsKeys() []string {
+	return []string{"nameservers", "domain", "search", "options"}
 }
 
 // DecodeResult reads a result of any version. A result that names no version is of
@@ -51,19 +72,14 @@ func DecodeResult(data []byte, fallback string) (*Result, error) {
 }
 
 func decodeResult(o *Object, fallback string) (*Result, error) {
-	version := fallback
-	if n, ok := o.get("cniVersion"); ok {
-		var own string
-		if err := n.decode(&own); err != nil {
-			return nil, Errorf(CodeDecode, "decode result: %w", err)
-		}
-		if own != "" {
-			version = own
-		}
+	var written string
+	if _, err := o.Decode("cniVersion", &written); err != nil {
+		return nil, Errorf(CodeDecode, "decode result: %w", err)
 	}
-	version, ok := spoken(version)
+	written = cmp.Or(written, fallback)
+	version, ok := spoken(written)
 	if !ok {
-		return nil, notSpoken("decode result: version", versionOf(o, fallback))
+		return nil, notSpoken("decode result: version", written)
 	}
 	r, err := decodeBody(o, version)
 	if err != nil {
@@ -72,53 +88,34 @@ func decodeResult(o *Object, fallback string) (*Result, error) {
 	return r, nil
 }
 
-// versionOf is the version of a result as it was written.
-func versionOf(o *Object, fallback string) string {
-	var own string
-	if ok, err := o.Decode("cniVersion", &own); err != nil || !ok || own == "" {
-		return fallback
-	}
-	return own
-}
-
 func decodeBody(o *Object, version string) (*Result, error) {
-	r := &Result{CNIVersion: version, Extra: extra(o, resultKeys(version))}
+	f := formOf(version)
+	r := &Result{CNIVersion: version, Extra: extra(o, f.resultKeys())}
 	var err error
 	if r.DNS, err = decodeDNS(o); err != nil {
 		return nil, err
 	}
-	if legacy(version) {
-		return r, r.decodeLegacy(o, version)
+	if f == formFamilies {
+		if err := r.decodeFamilies(o); err != nil {
+			return nil, err
+		}
+		return r, nil
 	}
-	err = each(o, "interfaces", func(o *Object) error {
-		i, err := decodeInterface(o, version)
-		r.Interfaces = append(r.Interfaces, i)
-		return err
-	})
+	if r.Interfaces, err = each(o, "interfaces", f.decodeInterface); err != nil {
+		return nil, err
+	}
+	r.IPs, err = each(o, "ips", func(o *Object) (IP, error) { return decodeIP(o, len(r.Interfaces)) })
 	if err != nil {
 		return nil, err
 	}
-	err = each(o, "ips", func(o *Object) error {
-		ip, err := decodeIP(o, version, len(r.Interfaces))
-		r.IPs = append(r.IPs, ip)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = each(o, "routes", func(o *Object) error {
-		route, err := decodeRoute(o)
-		r.Routes = append(r.Routes, route)
-		return err
-	})
-	if err != nil {
+	if r.Routes, err = each(o, "routes", decodeRoute); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// decodeLegacy reads what 0.1.0 and 0.2.0 have in the place of ips and routes.
-func (r *Result) decodeLegacy(o *Object, version string) error {
+// decodeFamilies reads what 0.1.0 and 0.2.0 have in the place of ips and routes.
+func (r *Result) decodeFamilies(o *Object) error {
 	for _, key := range []string{"ip4", "ip6"} {
 		own, ok, err := o.object(key)
 		if err != nil {
@@ -127,7 +124,7 @@ func (r *Result) decodeLegacy(o *Object, version string) error {
 		if !ok {
 			continue
 		}
-		ip := IP{Extra: extra(own, ipKeys(version))}
+		ip := IP{Extra: extra(own, formFamilies.ipKeys())}
 		if ip.Address, err = decodePrefix(own, "ip"); err != nil {
 			return err
 		}
@@ -137,21 +134,18 @@ func (r *Result) decodeLegacy(o *Object, version string) error {
 		if ip.Gateway, err = decodeAddr(own, "gateway"); err != nil {
 			return err
 		}
-		r.IPs = append(r.IPs, ip)
-		err = each(own, "routes", func(o *Object) error {
-			route, err := decodeRoute(o)
-			r.Routes = append(r.Routes, route)
-			return err
-		})
+		routes, err := each(own, "routes", decodeRoute)
 		if err != nil {
 			return err
 		}
+		r.IPs = append(r.IPs, ip)
+		r.Routes = append(r.Routes, routes...)
 	}
 	return nil
 }
 
-func decodeInterface(o *Object, version string) (Interface, error) {
-	keys := interfaceKeys(version)
+func (f form) decodeInterface(o *Object) (Interface, error) {
+	keys := f.interfaceKeys()
 	i := Interface{Extra: extra(o, keys)}
 	for _, f := range []struct {
 		key  string
@@ -174,8 +168,9 @@ func decodeInterface(o *Object, version string) (Interface, error) {
 	return i, err
 }
 
-func decodeIP(o *Object, version string, interfaces int) (IP, error) {
-	ip := IP{Extra: extra(o, ipKeys(version))}
+// decodeIP reads an element of ips, of a result with a number of interfaces.
+func decodeIP(o *Object, interfaces int) (IP, error) {
+	ip := IP{Extra: extra(o, formLists.ipKeys())}
 	var err error
 	if ip.Interface.Set, err = o.Decode("interface", &ip.Interface.Value); err != nil {
 		return ip, err
@@ -225,54 +220,45 @@ func decodeDNS(o *Object) (DNS, error) {
 	if err != nil || !ok {
 		return d, err
 	}
+	into := []any{&d.Nameservers, &d.Domain, &d.Search, &d.Options} // as dnsKeys
 	for i, m := range own.members {
-		var err error
-		switch n := own.node(i); {
-		case strings.EqualFold(m.Key, "nameservers"):
-			err = decodeOptional(n, &d.Nameservers)
-		case strings.EqualFold(m.Key, "domain"):
-			err = decodeOptional(n, &d.Domain)
-		case strings.EqualFold(m.Key, "search"):
-			err = decodeOptional(n, &d.Search)
-		case strings.EqualFold(m.Key, "options"):
-			err = decodeOptional(n, &d.Options)
-		default:
+		known := slices.IndexFunc(dnsKeys(), func(key string) bool { return strings.EqualFold(key, m.Key) })
+		n := own.node(i)
+		switch {
+		case known < 0:
 			d.Extra = append(d.Extra, m)
-		}
-		if err != nil {
-			return DNS{}, err
+		case !n.isNull():
+			if err := n.decode(into[known]); err != nil {
+				return DNS{}, err
+			}
 		}
 	}
 	return d, nil
 }
 
-func decodeOptional(n node, into any) error {
-	if n.isNull() {
-		return nil
-	}
-	return n.decode(into)
-}
-
-// each calls f for each element, an object, of the list under key.
-func each(o *Object, key string, f func(o *Object) error) error {
+// each decodes the elements, which are objects, of the list under key.
+func each[T any](o *Object, key string, decode func(o *Object) (T, error)) ([]T, error) {
 	n, ok := o.get(key)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	items, err := n.list()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var list []T
 	for _, item := range items {
 		own, err := item.object()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := f(own); err != nil {
-			return err
+		v, err := decode(own)
+		if err != nil {
+			return nil, err
 		}
+		list = append(list, v)
 	}
-	return nil
+	return list, nil
 }
 
 // extra returns the members whose keys are not in known.

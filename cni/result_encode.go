@@ -24,21 +24,22 @@ func (r *Result) Encode(version string) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, Errorf(CodeInternal, "encode result: %w", err)
 	}
+	f := formOf(v)
 	var o Object
 	o.Set("cniVersion", quote(v))
-	if legacy(v) {
+	if f == formFamilies {
 		if len(r.IPs) == 0 {
 			return nil, Errorf(CodeIncompatibleVersion, "encode result: version %s can't hold a result without an address", v).
 				WithHint("use version 0.3.0 or newer")
 		}
-		r.encodeLegacy(&o, v)
+		r.encodeFamilies(&o)
 	} else {
-		r.encodeLists(&o, v)
+		r.encodeLists(&o, f)
 	}
-	if !r.DNS.IsZero() || !AtLeast(v, "1.0.0") {
+	if !r.DNS.IsZero() || f < formCurrent {
 		o.Set("dns", r.DNS.encode())
 	}
-	setExtra(&o, r.Extra, resultKeys(v))
+	setExtra(&o, r.Extra, f.resultKeys())
 	return o.Bytes(), nil
 }
 
@@ -60,18 +61,18 @@ func (r *Result) check() error {
 	return nil
 }
 
-func (r *Result) encodeLists(o *Object, version string) {
-	setList(o, "interfaces", r.Interfaces, func(i Interface) *Object { return i.encode(version) })
-	setList(o, "ips", r.IPs, func(ip IP) *Object { return ip.encode(version) })
+func (r *Result) encodeLists(o *Object, f form) {
+	setList(o, "interfaces", r.Interfaces, func(i Interface) *Object { return i.encode(f) })
+	setList(o, "ips", r.IPs, func(ip IP) *Object { return ip.encode(f) })
 	setList(o, "routes", r.Routes, Route.encode)
 }
 
-func (r *Result) encodeLegacy(o *Object, version string) {
-	for _, f := range []struct {
+func (r *Result) encodeFamilies(o *Object) {
+	for _, family := range []struct {
 		key string
 		is4 bool
 	}{{"ip4", true}, {"ip6", false}} {
-		i := slices.IndexFunc(r.IPs, func(ip IP) bool { return is4(ip.Address) == f.is4 })
+		i := slices.IndexFunc(r.IPs, func(ip IP) bool { return is4(ip.Address) == family.is4 })
 		if i < 0 {
 			continue
 		}
@@ -81,35 +82,35 @@ func (r *Result) encodeLegacy(o *Object, version string) {
 		setAddr(&own, "gateway", ip.Gateway)
 		var routes []Route
 		for _, route := range r.Routes {
-			if is4(route.Dst) == f.is4 {
+			if is4(route.Dst) == family.is4 {
 				routes = append(routes, Route{Dst: route.Dst, GW: route.GW, Extra: route.Extra})
 			}
 		}
 		setList(&own, "routes", routes, Route.encode)
-		setExtra(&own, ip.Extra, ipKeys(version))
-		o.Set(f.key, own.Bytes())
+		setExtra(&own, ip.Extra, formFamilies.ipKeys())
+		o.Set(family.key, own.Bytes())
 	}
 }
 
-func (i Interface) encode(version string) *Object {
+func (i Interface) encode(f form) *Object {
 	var o Object
 	o.Set("name", quote(i.Name))
 	setString(&o, "mac", i.MAC)
-	if AtLeast(version, "1.0.0") {
+	if f == formCurrent {
 		setNumber(&o, "mtu", i.MTU)
 	}
 	setString(&o, "sandbox", i.Sandbox)
-	if AtLeast(version, "1.0.0") {
+	if f == formCurrent {
 		setString(&o, "socketPath", i.SocketPath)
 		setString(&o, "pciID", i.PCIID)
 	}
-	setExtra(&o, i.Extra, interfaceKeys(version))
+	setExtra(&o, i.Extra, f.interfaceKeys())
 	return &o
 }
 
-func (ip IP) encode(version string) *Object {
+func (ip IP) encode(f form) *Object {
 	var o Object
-	if !AtLeast(version, "1.0.0") {
+	if f < formCurrent {
 		family := "6"
 		if is4(ip.Address) {
 			family = "4"
@@ -119,7 +120,7 @@ func (ip IP) encode(version string) *Object {
 	setOpt(&o, "interface", ip.Interface)
 	setPrefix(&o, "address", ip.Address)
 	setAddr(&o, "gateway", ip.Gateway)
-	setExtra(&o, ip.Extra, ipKeys(version))
+	setExtra(&o, ip.Extra, f.ipKeys())
 	return &o
 }
 
@@ -142,38 +143,39 @@ func (d DNS) encode() json.RawMessage {
 	setString(&o, "domain", d.Domain)
 	setStrings(&o, "search", d.Search)
 	setStrings(&o, "options", d.Options)
-	setExtra(&o, d.Extra, []string{"nameservers", "domain", "search", "options"})
+	setExtra(&o, d.Extra, dnsKeys())
 	return o.Bytes()
 }
 
 func is4(p netip.Prefix) bool { return p.Addr().Unmap().Is4() }
 
 func setList[T any](o *Object, key string, items []T, encode func(T) *Object) {
-	if len(items) == 0 {
-		return
-	}
 	parts := make([][]byte, len(items))
 	for i, item := range items {
 		parts[i] = encode(item).Bytes()
 	}
-	o.Set(key, slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")))
+	setParts(o, key, parts)
+}
+
+func setStrings(o *Object, key string, values []string) {
+	parts := make([][]byte, len(values))
+	for i, value := range values {
+		parts[i] = quote(value)
+	}
+	setParts(o, key, parts)
+}
+
+// setParts sets a list of encoded elements, if there are any.
+func setParts(o *Object, key string, parts [][]byte) {
+	if len(parts) > 0 {
+		o.Set(key, slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")))
+	}
 }
 
 func setString(o *Object, key, value string) {
 	if value != "" {
 		o.Set(key, quote(value))
 	}
-}
-
-func setStrings(o *Object, key string, values []string) {
-	if len(values) == 0 {
-		return
-	}
-	parts := make([][]byte, len(values))
-	for i, value := range values {
-		parts[i] = quote(value)
-	}
-	o.Set(key, slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")))
 }
 
 func setNumber(o *Object, key string, value int) {

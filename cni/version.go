@@ -23,7 +23,11 @@ func Supported(version string) bool {
 
 // spoken returns the member of Versions that equals version: 1.0.0 for 1.0, 0.1.0 for "".
 func spoken(version string) (string, bool) {
-	for _, v := range Versions() {
+	all := Versions()
+	if slices.Contains(all, version) {
+		return version, true
+	}
+	for _, v := range all {
 		if c, err := Compare(version, v); err == nil && c == 0 {
 			return v, true
 		}
@@ -33,8 +37,9 @@ func spoken(version string) (string, bool) {
 
 // notSpoken is the error for versions none of which this package speaks.
 func notSpoken(what string, versions ...string) error {
-	return Errorf(CodeIncompatibleVersion, "%s %s: not spoken here", what, strings.Join(versions, ", ")).
-		WithHint("use one of %s", strings.Join(Versions(), ", "))
+	e := Errorf(CodeIncompatibleVersion, "%s %s: not spoken here", what, strings.Join(versions, ", "))
+	e.Details = "spoken are " + strings.Join(Versions(), ", ")
+	return e
 }
 
 // Compare compares two versions by SemVer 2.0 precedence: -1, 0 or 1. The
