@@ -156,12 +156,12 @@ func (p *planner) vlanInterface() error {
 		return invalid("vlan %d: the interface %s exists and is no veth", p.conf.vlan, name).
 			WithHint("rename the interface, or name another bridge")
 	}
-	gw := netstate.Link{Place: netstate.Host, Name: name, Kind: "veth", MAC: usableMAC(have.MAC, name), MTU: have.MTU, Shared: true}
+	gw := netstate.Link{Place: netstate.Host, Name: name, MAC: usableMAC(have.MAC, name), MTU: have.MTU, Shared: true}
 	if exists {
-		// The end at the bridge is its maker's affair, and may have any name.
+		// The end at the bridge is its maker's affair, and may have any name: the pair is taken as it is.
 		p.state.Links = append(p.state.Links, gw)
 	} else {
-		gw.MTU = p.state.Links[0].MTU
+		gw.Kind, gw.MTU = "veth", p.state.Links[0].MTU
 		gw.Peer, gw.PeerPlace = netstate.Owner{Network: p.conf.bridge, IfName: name}.HostName("veth"), netstate.Host
 		p.state.Links = append(p.state.Links, gw, p.vlanPort(gw))
 	}

@@ -106,14 +106,15 @@ func (x *transaction) links(want netstate.State) []removal {
 	return all
 }
 
-// elementsOf are the elements of a state that carry its owner's mark, and with sweep all others
-// of its tables that do.
+// elementsOf are the elements of a state that carry its owner's mark, and with sweep all others that do, in
+// any set of its tables, declared there or not.
 func (x *transaction) elementsOf(want netstate.State, sweep bool) []removal {
 	var all []removal
 	for _, have := range x.w[hostID].elements {
 		named := slices.ContainsFunc(want.Elements, func(e netstate.Element) bool { return sameElement(e, have) })
-		_, err := setOf(want.Tables, have)
-		swept := sweep && err == nil
+		swept := sweep && slices.ContainsFunc(want.Tables, func(t netstate.Table) bool {
+			return t.Family == have.Family && t.Name == have.Table
+		})
 		if have.Owner == want.Owner && (named || swept) {
 			all = append(all, x.element(have))
 		}
