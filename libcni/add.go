@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,16 +123,14 @@ func (c *CNI) runAdd(ctx context.Context, op *operation, rec *record) (result *c
 		if err == nil {
 			err = checkCount(rest, outs)
 		}
-		if len(outs) > 0 && len(outs) <= len(rest) {
-			last := rest[len(outs)-1]
-			raw, decoded, convertErr := c.checkResult(op, last.Type, outs[len(outs)-1])
-			if err == nil {
-				err = convertErr
-			}
-			if convertErr == nil {
+		if n := min(len(outs), len(rest)); n > 0 {
+			raw, decoded, bad := c.checkResult(op, rest[n-1].Type, outs[n-1])
+			switch {
+			case bad == nil:
+				c.warnSandbox(op, rest[n-1].Type, result, decoded)
 				rec.result, result = raw, decoded
-			} else if err == convertErr {
-				return nil, ran + len(outs), err
+			case err == nil:
+				return nil, ran + n, bad
 			}
 		}
 		if err != nil {
@@ -152,6 +151,32 @@ func (c *CNI) checkResult(op *operation, typ string, out []byte) (json.RawMessag
 		return nil, nil, e
 	}
 	return raw, result, nil
+}
+
+// warnSandbox tells of a plugin that changes in the result where an interface is: the CHECK of another plugin fails for it
+// much later, and doesn't know whose doing it was.
+func (c *CNI) warnSandbox(op *operation, typ string, before, after *cni.Result) {
+	if before == nil {
+		return
+	}
+	for _, old := range before.Interfaces {
+		now := sandboxes(after, old.Name)
+		if old.Sandbox == "" || slices.Contains(now, old.Sandbox) {
+			continue
+		}
+		c.log.Warn("plugin changed the namespace of an interface in the result", "plugin", typ, "network", op.list.Name,
+			"container", op.rt.ContainerID, "interface", old.Name, "before", strconv.Quote(old.Sandbox), "after", fmt.Sprintf("%q", now))
+	}
+}
+
+func sandboxes(result *cni.Result, ifName string) []string {
+	var all []string
+	for _, i := range result.Interfaces {
+		if i.Name == ifName {
+			all = append(all, i.Sandbox)
+		}
+	}
+	return all
 }
 
 // undo runs DEL of the plugins that ran. The intent goes if nothing is left; cause is returned with what was.
@@ -190,14 +215,14 @@ func (c *CNI) clearOld(ctx context.Context, op *operation) error {
 		return nil
 	}
 	if rec != nil && rec.rec != nil && c.liveness(rec.rec) != dead {
-		return cni.Errorf(cni.CodeInternal, "it was added %s: record %s", rec.age(c.now()), rec.path).
-			WithHint("delete the attachment first")
+		return cni.Errorf(cni.CodeInvalidEnvironment, "CNI_CONTAINERID %s has CNI_IFNAME %s already: added %s (record %s)",
+			op.rt.ContainerID, op.rt.IfName, rec.age(c.now()), rec.path).WithHint("delete the attachment first")
 	}
 	c.log.Info("deleting what an earlier ADD left", "network", op.list.Name, "container", op.rt.ContainerID, "interface", op.rt.IfName)
 	old := *op
-	old.rt.NetNS = "" // the namespace is another one now, or was never reached
-	if intent != nil && rec == nil && intent.rec != nil && c.liveness(intent.rec) == alive {
-		old.rt.NetNS = intent.rec.netns
+	old.rt.Args, old.caps = nil, nil // those of the record
+	if known := usable(rec, intent); known != nil {
+		old.rt.NetNS = c.livingNetNS(known.rec)
 	}
 	if err := c.del(ctx, &old, rec, intent); err != nil {
 		return fmt.Errorf("delete what an earlier ADD left: %w", err)

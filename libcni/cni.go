@@ -32,13 +32,13 @@ const lockCount = 256
 
 // Config configures a [CNI].
 type Config struct {
-	PluginDirs []string // required to run anything: searched in order, and passed on as CNI_PATH
-	StateDir   string   // default DefaultStateDir
-	LockDir    string   // default DefaultLockDir; one for all that share StateDir
-	Runner     Runner   // default: an ExecRunner with Stderr
-	Log        *slog.Logger
-	Stderr     io.Writer // gets what plugins write to their standard error; default nobody. Errors quote the end of it either way
-	BestEffort bool      // DEL goes on with the next plugin after an error, instead of leaving the rest to a retry
+	PluginDirs []string     // required to run anything: searched in order, and passed on as CNI_PATH
+	StateDir   string       // default DefaultStateDir
+	LockDir    string       // default DefaultLockDir; one for all that share StateDir
+	Runner     Runner       // default: an ExecRunner with Stderr
+	Log        *slog.Logger // default slog.Default
+	Stderr     io.Writer    // gets what plugins write to their standard error; default nobody. Errors quote the end of it either way
+	BestEffort bool         // DEL goes on with the next plugin after an error, instead of leaving the rest to a retry
 	// UndoTimeout bounds the undoing of a failed ADD, which has a context of its own. Default 20 s.
 	UndoTimeout time.Duration
 	Now         func() time.Time // default time.Now

@@ -43,7 +43,7 @@ type IgnoredFile struct {
 
 // String gives the reason with the file's name in it.
 func (f IgnoredFile) String() string {
-	if text := f.Err.Error(); strings.Contains(text, f.File) {
+	if text := f.Err.Error(); strings.Contains(text, f.File+":") {
 		return text
 	}
 	return f.File + ": " + f.Err.Error()

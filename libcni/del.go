@@ -2,8 +2,10 @@ package libcni
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/cleat-cni/cleat/cni"
@@ -90,11 +92,8 @@ func (c *CNI) recorded(op *operation, rec, intent *entry) (*operation, json.RawM
 			c.log.Warn("record can't be used: plugins run without prevResult", "record", e.path, "error", e.err)
 		}
 	}
-	known := rec
-	if known == nil || known.rec == nil {
-		known = intent
-	}
-	if known == nil || known.rec == nil {
+	known := usable(rec, intent)
+	if known == nil {
 		return op, nil
 	}
 	used := *op
@@ -148,6 +147,9 @@ func (c *CNI) chooseList(given *NetworkConfigList, rec *record) *NetworkConfigLi
 // is still the one that was attached.
 func (c *CNI) DelAttachment(ctx context.Context, a *NetworkAttachment) error {
 	k := key{a.Network, a.ContainerID, a.IfName}
+	if k.network == "" || k.containerID == "" || k.ifName == "" {
+		return fmt.Errorf("delete by record %s: %w", a.File, cmp.Or(a.Err, errNoNames))
+	}
 	l, err := c.lock(ctx, k.containerID)
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", k, err)
@@ -159,22 +161,20 @@ func (c *CNI) DelAttachment(ctx context.Context, a *NetworkAttachment) error {
 	return nil
 }
 
+var errNoNames = errors.New("it doesn't name network, container and interface")
+
 // delRecorded deletes the attachment k by its record or intent, under its lock. given is the configured list, if there is one.
 // What isn't recorded is success.
 func (c *CNI) delRecorded(ctx context.Context, k key, given *NetworkConfigList) error {
 	rec, intent := c.store.find(k), c.store.intent(k)
-	known := rec
-	if known == nil || known.rec == nil {
-		known = intent
-	}
+	known := usable(rec, intent)
 	if known == nil {
-		if rec != nil {
-			return fmt.Errorf("record can't be used, and no configuration is given: %w", rec.err)
+		for _, e := range []*entry{rec, intent} {
+			if e != nil {
+				return e.err
+			}
 		}
 		return nil
-	}
-	if known.rec == nil {
-		return fmt.Errorf("record can't be used, and no configuration is given: %w", known.err)
 	}
 	list := given
 	if list == nil {
@@ -183,9 +183,6 @@ func (c *CNI) delRecorded(ctx context.Context, k key, given *NetworkConfigList) 
 			return err
 		}
 	}
-	rt := RuntimeConf{ContainerID: k.containerID, IfName: k.ifName, Args: known.rec.args}
-	if c.liveness(known.rec) != dead {
-		rt.NetNS = known.rec.netns
-	}
+	rt := RuntimeConf{ContainerID: k.containerID, IfName: k.ifName, NetNS: c.livingNetNS(known.rec), Args: known.rec.args}
 	return c.del(ctx, &operation{list: list, rt: rt, caps: known.rec.caps, dirs: c.dirs}, rec, intent)
 }

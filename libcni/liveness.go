@@ -37,3 +37,21 @@ func (c *CNI) liveness(r *record) liveness {
 		return alive
 	}
 }
+
+// livingNetNS is the path to give to DEL: "" if what is there isn't the namespace that was attached.
+func (c *CNI) livingNetNS(r *record) string {
+	if c.liveness(r) == dead {
+		return ""
+	}
+	return r.netns
+}
+
+// usable is the record, or else the intent, that can be read; nil without one.
+func usable(rec, intent *entry) *entry {
+	for _, e := range []*entry{rec, intent} {
+		if e != nil && e.rec != nil {
+			return e
+		}
+	}
+	return nil
+}

@@ -121,6 +121,14 @@ func decodeLegacy(data []byte, kind string) (*record, error) {
 	if _, err := cni.DecodeResult(data, "0.1.0"); err != nil {
 		return nil, err
 	}
+	if marks.CNIVersion == "" {
+		obj, err := cni.ParseObject(data)
+		if err != nil {
+			return nil, err
+		}
+		obj.Set("cniVersion", quote("0.1.0"))
+		data = obj.Bytes()
+	}
 	return &record{result: data, legacy: true}, nil
 }
 

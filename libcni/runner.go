@@ -39,5 +39,7 @@ type Runner interface {
 	// output of each call that it ran (at least one, unless there is an error). The calls are the rest of one operation in the order in
 	// which they are to run (for DEL the list reversed). For ADD the result of each is prevResult of the next; the runner
 	// that does several passes it on, and libcni between runs. An error is a *cni.Error where the plugin gave one, with Plugin set.
+	// Beside an error it returns the outputs of the calls before the failed one, unless it has undone those itself; what the calls
+	// after the one that Plugin names did, it has undone.
 	Run(ctx context.Context, calls []Call) ([][]byte, error)
 }

@@ -83,8 +83,8 @@ func (s store) intent(k key) *entry { return readEntry(s.intentPath(k)) }
 func readEntry(path string) *entry {
 	e := &entry{path: path}
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(path); err != nil {
+	if err != nil {
+		if _, gone := os.Lstat(path); gone != nil && !errors.Is(gone, fs.ErrPermission) {
 			return nil
 		}
 	}
