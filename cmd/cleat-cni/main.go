@@ -1,0 +1,121 @@
+// Command cleat-cni is every plugin of Cleat in one program. It is the plugin it is called as
+// (a link bridge -> cleat-cni), or the one its first argument names (cleat-cni bridge). Called by
+// its own name without either it lists the plugins.
+//
+// It is started once a plugin and attachment, so it starts fast: no command line library, and no package
+// whose initialisation takes time.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/kernel"
+	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/nearmiss"
+	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugin"
+	"github.com/cleat-cni/cleat/plugins"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+const self = "cleat-cni"
+
+func main() {
+	typ := chosen(os.Args)
+	called := os.Getenv("CNI_COMMAND") != ""
+	if typ == "" && !called {
+		list(os.Stderr)
+		return
+	}
+	runner, err := newRunner()
+	if err != nil {
+		os.Exit(fail(err))
+	}
+	info, p, ok := runner.Plugin(typ)
+	switch {
+	case ok:
+		plugin.Main(info, p)
+	case called:
+		os.Exit(fail(unknown(typ)))
+	default:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", self, unknown(typ))
+		os.Exit(2)
+	}
+}
+
+// chosen returns the plugin that the arguments name; "" for none.
+func chosen(args []string) string {
+	if name := filepath.Base(args[0]); !strings.HasPrefix(name, self) { // a copy may carry its version in its name
+		return name
+	}
+	if len(args) > 1 {
+		return args[1]
+	}
+	return ""
+}
+
+func newRunner() (*builtin.Runner, error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	k, err := kernel.New(kernel.Config{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	store, err := leases.New(leases.Config{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return builtin.New(builtin.Config{
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Env: os.Environ(), Stderr: os.Stderr, Log: log,
+	}), nil
+}
+
+// list prints what a person wants to know who starts the program by hand.
+func list(w io.Writer) {
+	fmt.Fprintf(w, "%s %s: CNI plugins in one program, each called by a link of its name or as the first argument\n\n", self, version)
+	for _, d := range plugins.All() {
+		fmt.Fprintf(w, "  %-12s %s\n", d.Info.Type, d.Info.About)
+	}
+	fmt.Fprintf(w, "\nCNI protocol versions supported: %s\n", strings.Join(cni.Versions(), ", "))
+}
+
+func unknown(typ string) error {
+	var names []string
+	for _, d := range plugins.All() {
+		names = append(names, d.Info.Type)
+	}
+	slices.Sort(names)
+	if typ == "" {
+		return cni.Errorf(cni.CodeInvalidEnvironment, "%s is called by its own name: which plugin is meant?", self).
+			WithHint("call it by a link of the plugin's name; there is %s", strings.Join(names, ", "))
+	}
+	e := cni.Errorf(cni.CodeInvalidEnvironment, "no plugin %q in %s", typ, self)
+	if near := nearmiss.Of(typ, names); len(near) > 0 {
+		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
+	}
+	return e.WithHint("there is %s", strings.Join(names, ", "))
+}
+
+// fail answers a runtime whose call reached no plugin, and returns the exit status.
+func fail(err error) int {
+	e := *cni.AsError(err)
+	e.CNIVersion = cni.Current
+	out, err := json.Marshal(&e)
+	if err == nil {
+		_, err = os.Stdout.Write(out)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v (%v)\n", self, &e, err)
+	}
+	return 1
+}

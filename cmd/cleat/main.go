@@ -1,0 +1,59 @@
+// Command cleat attaches containers to networks, shows what is attached, checks it and takes it
+// away. See `cleat --help`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/cli"
+	"github.com/cleat-cni/cleat/internal/kernel"
+	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/libcni"
+	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugins"
+)
+
+// version is set by the linker; without it the module's version is told.
+var version string
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the program at once.
+	context.AfterFunc(ctx, stop)
+	code := cli.Main(ctx, cli.Config{
+		Args: os.Args[1:], Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
+		Version: programVersion(), NewRunner: newRunner,
+	})
+	os.Exit(code)
+}
+
+func newRunner(o cli.RunnerOptions) (*builtin.Runner, error) {
+	k, err := kernel.New(kernel.Config{Host: o.Host, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	store, err := leases.New(leases.Config{StateDir: o.StateDir, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	return builtin.New(builtin.Config{
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Mode: o.Mode,
+		Programs: libcni.NewExecRunner(os.Environ(), o.Stderr),
+		Env:      os.Environ(), Stderr: o.Stderr, Log: o.Log,
+	}), nil
+}
+
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/netns"
+)
+
+// Config is what the command line sees of the world.
+type Config struct {
+	Args    []string            // required: the arguments without the program's name
+	Env     func(string) string // required
+	Stdout  io.Writer           // required
+	Stderr  io.Writer           // required
+	Version string              // of this program, as `cleat version` prints it
+	// NewRunner makes what runs plugins. Required.
+	NewRunner func(RunnerOptions) (*builtin.Runner, error)
+	Now       func() time.Time // default time.Now
+	NetNSDir  string           // where namespaces have names; default /run/netns
+	LockDir   string           // of the locks of operations; default the runtime's
+}
+
+// RunnerOptions say how plugins are to be run.
+type RunnerOptions struct {
+	Mode     builtin.Mode
+	StateDir string        // of records
+	Host     *netns.Handle // the namespace that is the host's; nil is this process's own
+	Log      *slog.Logger
+	Stderr   io.Writer // of programs
+}
+
+// app is one run of the program: the world and the global flags.
+type app struct {
+	cfg Config
+
+	confDir    string
+	pluginDirs []string
+	stateDir   string
+	execOnly   bool
+	builtin    bool
+	timeout    time.Duration
+	output     format
+	verbose    bool
+	jsonLog    bool
+}
+
+// Main runs the command that cfg.Args name and returns the exit status. The end of ctx is taken for an interrupt.
+func Main(ctx context.Context, cfg Config) int {
+	a, err := execute(ctx, cfg)
+	if err == nil || errors.Is(err, errFound) {
+		return exitStatus(ctx, err)
+	}
+	if !a.output.structured() {
+		// An error in the flags may stand before -o.
+		a.output = askedFormat(cfg.Args)
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", err)
+	}
+	a.report(err)
+	return exitStatus(ctx, err)
+}
+
+// execute is Main without the report of what went wrong.
+func execute(ctx context.Context, cfg Config) (*app, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.NetNSDir == "" {
+		cfg.NetNSDir = "/run/netns"
+	}
+	a := &app{cfg: cfg, output: formatTable}
+	root := a.root()
+	root.SetArgs(commandFirst(root, cfg.Args))
+	root.SetOut(cfg.Stdout)
+	root.SetErr(cfg.Stderr)
+	return a, root.ExecuteContext(ctx)
+}
+
+// bounded returns ctx with the time that --timeout gives to the work of a command.
+func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no end within %v (--timeout): %w", a.timeout, context.DeadlineExceeded))
+}

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-cni/cleat/libcni"
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// deletion is what del's flags say.
+type deletion struct {
+	target
+	network string // "" is any
+	path    string // of NETNS; "" without one
+	anyIf   bool   // -i was not given
+	all     bool
+	best    bool
+	dryRun  bool
+}
+
+func (a *app) delCmd() *cobra.Command {
+	var d deletion
+	c := &cobra.Command{
+		Use:                   "del NETWORK NETNS | del [NETWORK] --id ID | del --all NETWORK",
+		DisableFlagsInUseLine: true,
+		Aliases:               []string{"delete", "rm"},
+		Short:                 "Detach from a network",
+		Long: `Detaches a namespace, a container by its ID, or everything from a network. By ID
+and with --all the record is enough: no configuration is needed. What is not
+attached is success. An error stops it and leaves the record, so that the next del
+goes on; --best-effort has the other plugins do their part all the same.`,
+		Example: `  cleat del mynet web
+  cleat del --id 5f2c0d
+  cleat del --all mynet --dry-run`,
+		Args: func(c *cobra.Command, args []string) error { return d.checkArgs(c, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			d.anyIf = !c.Flags().Changed("ifname")
+			if len(args) > 0 {
+				d.network = args[0]
+			}
+			if len(args) > 1 {
+				var err error
+				if d.path, err = a.netnsPath(args[1]); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := a.bounded(c.Context())
+			defer cancel()
+			return a.del(ctx, d)
+		},
+		ValidArgsFunction: a.completeNetworkNetNS,
+	}
+	d.flags(c, a.cfg.Env)
+	f := c.Flags()
+	f.BoolVar(&d.all, "all", false, "detach everything from NETWORK")
+	f.BoolVar(&d.best, "best-effort", false, "go on with the other plugins after an error")
+	f.BoolVar(&d.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
+	return c
+}
+
+func (d *deletion) checkArgs(c *cobra.Command, args []string) error {
+	switch {
+	case d.all && d.id != "":
+		return usagef("--all and --id exclude each other")
+	case d.all:
+		return exactArgs("NETWORK")(c, args)
+	case d.id != "" && len(args) < 2:
+		return nil
+	default:
+		return exactArgs("NETWORK", "NETNS")(c, args)
+	}
+}
+
+func (a *app) del(ctx context.Context, d deletion) error {
+	c, runner, err := a.runtime(d.best)
+	if err != nil {
+		return err
+	}
+	found, err := d.find(ctx, c)
+	if err != nil {
+		return err
+	}
+	if d.dryRun {
+		owned := func(network string) ([]netstate.Freed, error) { return runner.Owned(ctx, network) }
+		return a.writeDryRun(found, owned)
+	}
+	if d.path != "" {
+		return a.delNamed(ctx, c, d, found)
+	}
+	var errs []error
+	for _, at := range found {
+		if err := ctx.Err(); err != nil {
+			errs = append(errs, err)
+			break
+		}
+		errs = append(errs, c.DelAttachment(ctx, at))
+	}
+	return errors.Join(errs...)
+}
+
+// find returns the attachments that d means and that are recorded.
+func (d deletion) find(ctx context.Context, c *libcni.CNI) ([]*libcni.NetworkAttachment, error) {
+	all, err := c.Attachments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id := d.id
+	if d.path != "" {
+		id = d.containerID(d.path)
+	}
+	var found []*libcni.NetworkAttachment
+	for _, at := range all {
+		switch {
+		case at.ContainerID == "": // not readable: nobody's
+		case d.network != "" && at.Network != d.network:
+		case !d.all && at.ContainerID != id:
+		case (d.path != "" || !d.anyIf) && at.IfName != d.ifName:
+		default:
+			found = append(found, at)
+		}
+	}
+	return found, nil
+}
+
+// delNamed detaches by names: with the configured network, which needs no record, or by the record where the
+// network is no longer configured.
+func (a *app) delNamed(ctx context.Context, c *libcni.CNI, d deletion, found []*libcni.NetworkAttachment) error {
+	list, err := a.network(d.network)
+	if err != nil {
+		if len(found) == 0 {
+			return err
+		}
+		a.log().Info("deleting by the record", "network", d.network, "error", err)
+		return c.DelAttachment(ctx, found[0])
+	}
+	args, caps, err := a.envArgs()
+	if err != nil {
+		return err
+	}
+	rt := libcni.RuntimeConf{ContainerID: d.containerID(d.path), NetNS: d.path, IfName: d.ifName, Args: args}
+	for name, value := range caps {
+		if rt.CapabilityArgs == nil {
+			rt.CapabilityArgs = map[string]any{}
+		}
+		rt.CapabilityArgs[name] = value
+	}
+	return c.DelNetworkList(ctx, list, &rt)
+}
+
+// removalView is what a deletion would remove.
+type removalView struct {
+	Network     string   `json:"network"`
+	ContainerID string   `json:"containerID"`
+	IfName      string   `json:"ifname"`
+	IPs         []string `json:"ips"`     // that would be given back
+	Objects     []string `json:"objects"` // in the kernel, in netstate text
+	Record      string   `json:"record"`
+}
+
+// writeDryRun prints what carries the marks of attachments in the kernel, their addresses and records.
+func (a *app) writeDryRun(found []*libcni.NetworkAttachment, owned func(string) ([]netstate.Freed, error)) error {
+	views := []removalView{}
+	byNetwork := map[string][]netstate.Freed{}
+	for _, at := range found {
+		if _, asked := byNetwork[at.Network]; !asked {
+			objects, err := owned(at.Network)
+			if err != nil {
+				return err
+			}
+			byNetwork[at.Network] = objects
+		}
+		v := removalView{
+			Network: at.Network, ContainerID: at.ContainerID, IfName: at.IfName, IPs: []string{}, Objects: []string{}, Record: at.File,
+		}
+		if at.Result != nil {
+			v.IPs = podIPs(at.Result)
+		}
+		mark := netstate.Owner{Network: at.Network, ContainerID: at.ContainerID, IfName: at.IfName}.Mark()
+		for _, f := range byNetwork[at.Network] {
+			if f.Mark == mark {
+				v.Objects = append(v.Objects, f.Object)
+			}
+		}
+		views = append(views, v)
+	}
+	if a.output.structured() {
+		return writeStructured(a.cfg.Stdout, a.output, views)
+	}
+	var b strings.Builder
+	for _, v := range views {
+		fmt.Fprintf(&b, "# %s\n", printable(v.Network+"/"+v.ContainerID+"/"+v.IfName))
+		for _, o := range v.Objects {
+			fmt.Fprintln(&b, printable(o))
+		}
+		for _, ip := range v.IPs {
+			fmt.Fprintf(&b, "address %s\n", ip)
+		}
+		fmt.Fprintf(&b, "record %s\n", printable(v.Record))
+	}
+	if len(views) == 0 {
+		b.WriteString("nothing is attached\n")
+	}
+	_, err := fmt.Fprint(a.cfg.Stdout, b.String())
+	return err
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+
+	"github.com/cleat-cni/cleat/cni"
+)
+
+// The exit status of cleat.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitFound       = 3
+	exitInterrupted = 130
+)
+
+// errFound says that a command found what it was to look for and has printed it: exit status 3.
+var errFound = errors.New("found differences")
+
+// usageError is a mistake in the arguments: exit status 2.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) *usageError {
+	return &usageError{err: fmt.Errorf(format, args...)}
+}
+
+func (e *usageError) withHint(hint string) *usageError {
+	e.hint = hint
+	return e
+}
+
+// failure is what is told about an error, in the words of the specification's error object.
+type failure struct {
+	Code    cni.Code `json:"code"`
+	Msg     string   `json:"msg"`
+	Details string   `json:"details"`
+	Plugin  string   `json:"plugin"`
+	Verb    cni.Verb `json:"verb"`
+	Step    string   `json:"step"`
+	Hint    string   `json:"hint"`
+
+	text string // the whole in one line
+}
+
+// describe makes a failure of an error.
+func describe(err error) failure {
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		return failure{Code: cni.CodeInvalidEnvironment, Msg: err.Error(), Hint: usage.hint, text: err.Error()}
+	}
+	e := cni.AsError(err)
+	f := failure{
+		Code: e.Code, Msg: e.Msg, Details: e.Details, Plugin: e.Plugin, Verb: e.Verb, Step: e.Step, Hint: e.Hint,
+		text: err.Error(),
+	}
+	if f.Hint == "" && (errors.Is(err, fs.ErrPermission)) {
+		f.Hint = "networks are made by root: try sudo"
+	}
+	return f
+}
+
+// exitStatus says what the process ends with after err. Interrupted is whether a signal ended ctx.
+func exitStatus(ctx context.Context, err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, errFound):
+		return exitFound
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// report prints an error: one object on stdout for a program, else one line and the hint on stderr.
+func (a *app) report(err error) {
+	f := describe(err)
+	switch {
+	case a.output.structured():
+		if werr := writeStructured(a.cfg.Stdout, a.output, f); werr != nil {
+			fmt.Fprintf(a.cfg.Stderr, "cleat: %s (%v)\n", printable(f.text), werr)
+		}
+	case a.jsonLog:
+		a.log().Error(f.text, slog.Uint64("code", uint64(f.Code)), slog.String("plugin", f.Plugin),
+			slog.String("verb", string(f.Verb)), slog.String("step", f.Step), slog.String("hint", f.Hint))
+	default:
+		fmt.Fprintf(a.cfg.Stderr, "cleat: %s\n", printable(f.text))
+		if f.Hint != "" {
+			fmt.Fprintf(a.cfg.Stderr, "hint: %s\n", printable(f.Hint))
+		}
+	}
+}
+
+// log returns the logger that --json-log and -v ask for.
+func (a *app) log() *slog.Logger {
+	level := slog.LevelWarn
+	if a.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(logHandler(a.cfg.Stderr, level, a.jsonLog))
+}
+
+func logHandler(w io.Writer, level slog.Level, asJSON bool) slog.Handler {
+	opts := &slog.HandlerOptions{Level: level}
+	if asJSON {
+		return slog.NewJSONHandler(w, opts)
+	}
+	// A person knows what time it is.
+	opts.ReplaceAttr = func(groups []string, at slog.Attr) slog.Attr {
+		if len(groups) == 0 && at.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return at
+	}
+	return slog.NewTextHandler(w, opts)
+}
+
+// withHint returns err with a hint of what to do, unless it has one.
+func withHint(err error, hint string) error {
+	e := *cni.AsError(err)
+	if e.Hint == "" {
+		e.Hint = hint
+	}
+	return &e
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-cni/cleat/internal/builtin"
+)
+
+const rootLong = `cleat attaches containers to networks: it runs the plugins of a CNI network
+configuration, remembers what it attached, checks it against the kernel and
+takes it away again. The usual plugins are built in.`
+
+const rootExample = `  cleat demo                                  see two pods talk, in scratch namespaces
+  cleat networks                              what is configured here
+  cleat add mynet web --publish 8080:80       attach the namespace /run/netns/web
+  cleat ls                                    what is attached
+  cleat del mynet web                         detach it`
+
+// root returns the command tree.
+func (a *app) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:           "cleat",
+		Short:         "Attach containers to networks",
+		Long:          rootLong,
+		Example:       rootExample,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q", args[0]).withHint(didYouMean(args[0], commandNames(c)))
+			}
+			return c.Help()
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkGlobals() },
+	}
+	a.globalFlags(c)
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return (&usageError{err: err}).withHint("see " + c.CommandPath() + " --help")
+	})
+	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.lsCmd(), a.showCmd(),
+		a.networksCmd(), a.planCmd(), a.demoCmd(), a.versionCmd())
+	c.CompletionOptions.HiddenDefaultCmd = false
+	return c
+}
+
+func (a *app) globalFlags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.SortFlags = false
+	f.StringVar(&a.confDir, "conf-dir", orDefault(a.cfg.Env("NETCONFPATH"), "/etc/cni/net.d"),
+		"folder of network configurations")
+	dirs := filepath.SplitList(a.cfg.Env("CNI_PATH"))
+	if len(dirs) == 0 {
+		dirs = []string{"/opt/cni/bin"}
+	}
+	f.StringArrayVar(&a.pluginDirs, "plugin-dir", dirs, "folder of plugins; give it again for more")
+	f.StringVar(&a.stateDir, "state-dir", "/var/lib/cni", "folder of records")
+	f.BoolVar(&a.execOnly, "exec-only", false, "always run plugins as programs")
+	f.BoolVar(&a.builtin, "builtin", false, "never run a plugin as a program")
+	f.DurationVar(&a.timeout, "timeout", 0, "bound on the work of the command, such as 3s; 0 is none")
+	f.VarP(&a.output, "output", "o", "form of the result")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "say each step on standard error")
+	f.BoolVar(&a.jsonLog, "json-log", false, "write messages as JSON lines")
+}
+
+// checkGlobals refuses global flags that contradict each other.
+func (a *app) checkGlobals() error {
+	switch {
+	case a.execOnly && a.builtin:
+		return usagef("--exec-only and --builtin exclude each other")
+	case a.timeout < 0:
+		return usagef("--timeout %v is negative", a.timeout)
+	}
+	return nil
+}
+
+func (a *app) mode() builtin.Mode {
+	switch {
+	case a.execOnly:
+		return builtin.ExecOnly
+	case a.builtin:
+		return builtin.BuiltinOnly
+	default:
+		return builtin.Auto
+	}
+}
+
+// askedFormat looks for -o in arguments that could not be parsed as a whole.
+func askedFormat(args []string) format {
+	f := formatTable
+	for i, arg := range args {
+		value := ""
+		switch {
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			value = args[i+1]
+		case strings.HasPrefix(arg, "--output="):
+			value = strings.TrimPrefix(arg, "--output=")
+		case strings.HasPrefix(arg, "-o") && len(arg) > 2:
+			value = strings.TrimPrefix(strings.TrimPrefix(arg, "-o"), "=")
+		}
+		if value != "" && f.Set(value) != nil {
+			return formatTable
+		}
+	}
+	return f
+}
+
+// exactArgs is cobra.ExactArgs with words: names says what the arguments are.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usagef("%s is missing", strings.Join(names[len(args):], " and ")).
+				withHint("usage: " + c.UseLine())
+		case len(args) > len(names):
+			return usagef("unexpected argument %q", args[len(names)]).withHint("usage: " + c.UseLine())
+		}
+		return nil
+	}
+}
+
+func commandNames(root *cobra.Command) []string {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+func orDefault(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+// age gives the time since t in the one unit that says most.
+func (a *app) age(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := a.cfg.Now().Sub(t)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", max(0, d/time.Second))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+}
