@@ -1,0 +1,242 @@
+package hostlocal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// Config is the parsed configuration.
+type Config struct {
+	sets       [][]placed // one address is taken from each
+	requested  []netip.Addr
+	routes     []cni.Route
+	resolvConf string // path, "" for none
+	dataDir    string // absolute
+}
+
+// ipamConf is the ipam section as it is written. The embedded range is the old form of a single set.
+type ipamConf struct {
+	rangeConf
+	Ranges     [][]*rangeConf `json:"ranges"`
+	Routes     []*routeConf   `json:"routes"`
+	ResolvConf string         `json:"resolvConf"`
+	DataDir    string         `json:"dataDir"`
+}
+
+type rangeConf struct {
+	Subnet     string `json:"subnet"`
+	RangeStart string `json:"rangeStart"`
+	RangeEnd   string `json:"rangeEnd"`
+	Gateway    string `json:"gateway"`
+}
+
+type routeConf struct {
+	Dst      string `json:"dst"`
+	GW       string `json:"gw"`
+	MTU      int    `json:"mtu"`
+	AdvMSS   int    `json:"advmss"`
+	Priority int    `json:"priority"`
+	Table    *int   `json:"table"`
+	Scope    *int   `json:"scope"`
+}
+
+func invalid(format string, args ...any) *cni.Error {
+	return cni.Errorf(cni.CodeInvalidConfig, format, args...)
+}
+
+func parse(req *plugin.Request) (Config, error) {
+	ipam, err := decode(req)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{resolvConf: ipam.ResolvConf, dataDir: defaultDataDir}
+	if ipam.DataDir != "" {
+		if !filepath.IsAbs(ipam.DataDir) {
+			return Config{}, invalid("ipam.dataDir: %q is not an absolute path", ipam.DataDir)
+		}
+		c.dataDir = filepath.Clean(ipam.DataDir)
+	}
+	sets, err := writtenSets(req, ipam)
+	if err != nil {
+		return Config{}, err
+	}
+	if c.sets, err = parseSets(sets); err != nil {
+		return Config{}, err
+	}
+	if err := checkFamilies(c.sets, req.Conf.CNIVersion); err != nil {
+		return Config{}, err
+	}
+	if c.routes, err = parseRoutes(ipam.Routes); err != nil {
+		return Config{}, err
+	}
+	// What is asked for matters to an ADD alone, and must not keep a DEL from freeing.
+	if req.Verb == cni.VerbAdd {
+		c.requested, err = requested(req)
+	}
+	return c, err
+}
+
+// decode reads the ipam section.
+func decode(req *plugin.Request) (ipamConf, error) {
+	var ipam ipamConf
+	if !req.Conf.HasIPAM {
+		return ipam, invalid("ipam is missing: host-local reads its ranges there").
+			WithHint(`write "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/16"}]]}`)
+	}
+	var nested struct {
+		Ranges []json.RawMessage `json:"ranges"`
+	}
+	if _, err := req.Conf.Raw.Decode("ipam", &nested); err != nil {
+		return ipam, err
+	}
+	for i, set := range nested.Ranges {
+		if bytes.HasPrefix(set, []byte("{")) {
+			return ipam, invalid("ipam.ranges[%d] is a range, but ranges is a list of sets of ranges, and each set gives an address", i).
+				WithHint("put the ranges of one set in brackets: [[{…}, {…}]] for one address out of either range, [[{…}], [{…}]] for an address out of each")
+		}
+	}
+	_, err := req.Conf.Raw.Decode("ipam", &ipam)
+	return ipam, err
+}
+
+// oldForm is the path of the range that stands in the ipam section itself.
+const oldForm = "ipam"
+
+// writtenSet is a set as it is written and the path that names it.
+type writtenSet struct {
+	path   string
+	ranges []*rangeConf
+}
+
+// writtenSets gives the sets in their order: those of the runtime, the one of the old form, ranges.
+func writtenSets(req *plugin.Request, ipam ipamConf) ([]writtenSet, error) {
+	var all []writtenSet
+	var given [][]*rangeConf
+	if _, err := req.Conf.RuntimeConfig("ipRanges", &given); err != nil {
+		return nil, err
+	}
+	for i, set := range given {
+		all = append(all, writtenSet{fmt.Sprintf("runtimeConfig.ipRanges[%d]", i), set})
+	}
+	old := ipam.rangeConf
+	switch {
+	case old.Subnet != "":
+		all = append(all, writtenSet{oldForm, []*rangeConf{&old}})
+	case old != rangeConf{}:
+		return nil, invalid("ipam.subnet is missing: rangeStart, rangeEnd and gateway beside it say nothing without it").
+			WithHint("put them into their range of ipam.ranges, or add ipam.subnet")
+	}
+	for i, set := range ipam.Ranges {
+		all = append(all, writtenSet{fmt.Sprintf("ipam.ranges[%d]", i), set})
+	}
+	if len(all) == 0 {
+		return nil, invalid("ipam.ranges: no range is given").
+			WithHint(`write "ranges": [[{"subnet": "10.1.0.0/16"}]]`)
+	}
+	return all, nil
+}
+
+func parseRoutes(list []*routeConf) ([]cni.Route, error) {
+	var routes []cni.Route
+	for i, r := range list {
+		path := fmt.Sprintf("ipam.routes[%d]", i)
+		if r == nil {
+			return nil, invalid("%s is null: remove it", path)
+		}
+		if r.Dst == "" {
+			return nil, invalid("%s.dst is missing", path)
+		}
+		dst, err := netip.ParsePrefix(r.Dst)
+		if err != nil {
+			return nil, invalid("%s.dst: %q is not an address with a prefix length, as 10.2.0.0/16", path, r.Dst)
+		}
+		route := cni.Route{Dst: dst, MTU: r.MTU, AdvMSS: r.AdvMSS, Priority: r.Priority}
+		if r.GW != "" {
+			if route.GW, err = parseAddr(path+".gw", r.GW); err != nil {
+				return nil, err
+			}
+			if route.GW.Is4() != dst.Addr().Is4() {
+				return nil, invalid("%s.gw: %s is of another family than %s", path, route.GW, dst)
+			}
+		}
+		if r.Table != nil {
+			route.Table = cni.Some(*r.Table)
+		}
+		if r.Scope != nil {
+			route.Scope = cni.Some(*r.Scope)
+		}
+		routes = append(routes, route)
+	}
+	return routes, nil
+}
+
+// requested reads the addresses that the ADD asks for. Those of the runtime's ips win over args.cni.ips, and that
+// key, if it is there, over IP of CNI_ARGS (CNI conventions: a plugin must then ignore CNI_ARGS).
+func requested(req *plugin.Request) ([]netip.Addr, error) {
+	// The plugin whose delegate this is called it with its own arguments too.
+	if err := req.Args.Only("IP", "MAC", "GATEWAY"); err != nil {
+		return nil, err
+	}
+	var ips []string
+	if _, err := req.Conf.RuntimeConfig("ips", &ips); err != nil {
+		return nil, err
+	}
+	if len(ips) > 0 {
+		return parseRequested("runtimeConfig.ips", ips)
+	}
+	there, err := req.Conf.Arg("ips", &ips)
+	if err != nil {
+		return nil, err
+	}
+	if there {
+		return parseRequested("args.cni.ips", ips)
+	}
+	text, _ := req.Args.Get("IP")
+	if text == "" {
+		return nil, nil
+	}
+	a, err := parseRequestedAddr(text)
+	if err != nil {
+		return nil, cni.Errorf(cni.CodeInvalidEnvironment, "CNI_ARGS IP: %w", err)
+	}
+	return []netip.Addr{a}, nil
+}
+
+func parseRequested(path string, ips []string) ([]netip.Addr, error) {
+	var addrs []netip.Addr
+	for i, text := range ips {
+		a, err := parseRequestedAddr(text)
+		if err != nil {
+			return nil, invalid("%s[%d]: %w", path, i, err)
+		}
+		addrs = append(addrs, a)
+	}
+	return addrs, nil
+}
+
+// parseRequestedAddr reads an address with or without a prefix length. The length says nothing: the
+// subnet's counts.
+func parseRequestedAddr(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if p, perr := netip.ParsePrefix(text); perr == nil {
+		a, err = p.Addr(), nil
+	}
+	if err != nil || a.Zone() != "" {
+		return netip.Addr{}, fmt.Errorf("%q is not an address", text)
+	}
+	return a.Unmap(), nil
+}
+
+func parseAddr(path, text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil || a.Zone() != "" {
+		return netip.Addr{}, invalid("%s: %q is not an address", path, text)
+	}
+	return a.Unmap(), nil
+}
