@@ -3,6 +3,7 @@ package netstate
 import (
 	"errors"
 	"net/netip"
+	"strings"
 )
 
 // What can be wrong with an object or a place, for errors.Is.
@@ -282,8 +283,10 @@ type ObjectError struct {
 	Err    error
 }
 
-// Error is the object and the cause.
-func (e *ObjectError) Error() string { return e.Object + ": " + e.Err.Error() }
+// Error is the object, without the padding of a listing, and the cause.
+func (e *ObjectError) Error() string {
+	return strings.Join(strings.Fields(e.Object), " ") + ": " + e.Err.Error()
+}
 
 // Unwrap returns the cause.
 func (e *ObjectError) Unwrap() error { return e.Err }

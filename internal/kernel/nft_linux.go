@@ -74,14 +74,14 @@ func encodeElements(s netstate.State) ([]wantedElement, error) {
 		}
 		var err error
 		if w.set, err = setIDOf(e); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Key(), err)
+			return nil, about(e, err)
 		}
 		decl, ok := declared(s.Tables, e)
 		if !ok {
-			return nil, fmt.Errorf("%s: the set is not declared", e.Key())
+			return nil, about(e, errors.New("the set is not declared"))
 		}
 		if w.key, w.data, err = encodeElement(decl, e); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Key(), err)
+			return nil, about(e, err)
 		}
 		w.user = elementUserdata(w.Element)
 		out = append(out, w)
@@ -303,7 +303,7 @@ func settleElements(ctx context.Context, want []wantedElement, seen []*nftElemen
 		}
 		mark, owner, ours := netstate.ParseMark(parseUserdata(have.user, userdataComment))
 		if !ours {
-			return elementChange{}, fmt.Errorf("%s: %w: an element without an owner", w.short(), netstate.ErrInUse)
+			return elementChange{}, about(w.Element, fmt.Errorf("%w: an element without an owner", netstate.ErrInUse))
 		}
 		if mark != w.Owner.Mark() {
 			lives := parseUserdata(have.user, userdataLives)
@@ -312,7 +312,7 @@ func settleElements(ctx context.Context, want []wantedElement, seen []*nftElemen
 				if owner.IsZero() {
 					name = mark
 				}
-				return elementChange{}, fmt.Errorf("%s: %w: %s", w.short(), netstate.ErrInUse, name)
+				return elementChange{}, about(w.Element, fmt.Errorf("%w: %s", netstate.ErrInUse, name))
 			}
 		}
 		todo.add, todo.replaced = append(todo.add, w), append(todo.replaced, have)

@@ -166,7 +166,7 @@ func TestApplyConflict(t *testing.T) {
 	mustApply(t, r, first)
 
 	_, err := r.apply(t.Context(), second, everybodyLives)
-	if !errors.Is(err, netstate.ErrInUse) || err.Error() != "tcp 8080: in use by another attachment: net/container1/eth0" {
+	if !errors.Is(err, netstate.ErrInUse) || !strings.HasSuffix(err.Error(), "element tcp . 8080: in use by another attachment: net/container1/eth0") {
 		t.Errorf("a living owner's port: %v", err)
 	}
 	wantDiff(t, r, first)

@@ -1,0 +1,153 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// groupFrom is the number of links from which on they are deleted as one group: one at a time
+// costs each a wait for the kernel's memory reclaim, a group all of them only one.
+const groupFrom = 4
+
+// Collect removes, unless dryRun, the host's links and the nft elements that carry the mark of network and of no owner in
+// valid. It returns what that was, also beside an error.
+func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	keep := map[string]bool{}
+	for _, o := range valid {
+		keep[o.Mark()] = true
+	}
+	stale, freed, err := k.staleLinks(ctx, network, keep)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	if !dryRun {
+		errs = append(errs, k.host.with(func(c *conn) error { return shutLinks(ctx, c, stale) }))
+	}
+	elements, err := k.collectElements(ctx, network, keep, dryRun)
+	freed, errs = append(freed, elements...), append(errs, err)
+	switch {
+	case dryRun || len(stale) == 0:
+	case len(stale) < groupFrom:
+		errs = append(errs, k.host.deleteLinks(ctx, stale...))
+	default:
+		errs = append(errs, k.deleteGroup(ctx, stale))
+	}
+	return freed, errors.Join(errs...)
+}
+
+func (k *Kernel) collectElements(ctx context.Context, network string, keep map[string]bool, dryRun bool) ([]netstate.Freed, error) {
+	r, err := k.ruleset()
+	if err != nil {
+		return nil, err
+	}
+	return r.collect(ctx, network, keep, dryRun)
+}
+
+// staleLinks lists the links of the network whose owners are not to be kept.
+func (k *Kernel) staleLinks(ctx context.Context, network string, keep map[string]bool) ([]*device, []netstate.Freed, error) {
+	var (
+		all   []*device
+		stale []*device
+		freed []netstate.Freed
+	)
+	err := k.host.with(func(c *conn) error {
+		var err error
+		all, err = c.links(ctx, netstate.Host)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	names := map[int32]string{}
+	for _, d := range all {
+		names[d.index] = d.name
+	}
+	for _, d := range all {
+		mark, owner, ok := netstate.ParseMark(d.alias)
+		if !ok || keep[mark] || !strings.HasPrefix(mark, netstate.NetworkMark(network)+"-") {
+			continue
+		}
+		if owner.IsZero() {
+			owner.Network = network
+		}
+		l := d.link()
+		l.Master = names[d.master]
+		stale = append(stale, d)
+		freed = append(freed, netstate.Freed{Object: l.String(), Mark: mark, Owner: owner})
+	}
+	return stale, freed, nil
+}
+
+func shutLinks(ctx context.Context, c *conn, list []*device) error {
+	var b batch
+	for _, d := range list {
+		b = append(b, &request{kind: unix.RTM_SETLINK, body: linkMessage(d.index, 0, unix.IFF_UP), object: d.key(),
+			step: "set down", accept: isMissing})
+	}
+	return runAll(ctx, c, b)
+}
+
+// runAll runs requests that do not depend on each other.
+func runAll(ctx context.Context, c *conn, b batch) error {
+	errs := []error{c.run(ctx, b...)}
+	for _, r := range b {
+		errs = append(errs, r.failure())
+	}
+	return errors.Join(errs...)
+}
+
+// deleteGroup deletes links that were just proved ours: it puts them into a group whose number nobody uses, and deletes the
+// group by one message.
+func (k *Kernel) deleteGroup(ctx context.Context, list []*device) error {
+	return k.host.with(func(c *conn) error {
+		group, err := unusedGroup(ctx, c)
+		if err != nil {
+			return err
+		}
+		var b batch
+		for _, d := range list {
+			m := linkMessage(d.index, 0, 0)
+			m.u32(unix.IFLA_GROUP, group)
+			b = append(b, &request{kind: unix.RTM_SETLINK, body: m, object: d.key(), step: "set group", accept: isMissing})
+		}
+		if err := runAll(ctx, c, b); err != nil {
+			return err
+		}
+		m := linkMessage(0, 0, 0)
+		m.u32(unix.IFLA_GROUP, group)
+		r := &request{kind: unix.RTM_DELLINK, body: m, accept: isMissing}
+		if err := c.run1(ctx, r); err != nil {
+			return fmt.Errorf("delete group of %d links: %w", len(list), err)
+		}
+		return nil
+	})
+}
+
+// unusedGroup chooses a group number at random, so that two collectors do not choose the same, and sees to it that no link has
+// it. Small numbers are what people write into their configuration.
+func unusedGroup(ctx context.Context, c *conn) (uint32, error) {
+	all, err := c.links(ctx, netstate.Host)
+	if err != nil {
+		return 0, err
+	}
+	used := map[uint32]bool{}
+	for _, d := range all {
+		used[d.group] = true
+	}
+	for {
+		if n := rand.Uint32()>>1 | 1<<24; !used[n] {
+			return n, nil
+		}
+	}
+}

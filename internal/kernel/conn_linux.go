@@ -1,0 +1,250 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// receiveBuffer holds any datagram of the kernel: dumps come in at most 32 KiB.
+	receiveBuffer = 64 << 10
+	// batchSize and batchCount bound what is sent at once: the answers of one batch must fit into
+	// the socket's receive buffer (208 KiB by default, about 1 KiB an answer).
+	batchSize  = 32 << 10
+	batchCount = 64
+)
+
+// conn is an rtnetlink socket bound to a namespace. It is for one goroutine.
+type conn struct {
+	nl       *netlink.Conn
+	raw      syscall.RawConn
+	sequence uint32
+	in, out  []byte
+	broken   bool // answers may be outstanding: not to be used again
+	sent     *atomic.Uint64
+}
+
+// dial opens a socket in the namespace with descriptor fd; 0 is the process's own.
+func dial(fd int, sent *atomic.Uint64) (*conn, error) {
+	nl, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: fd, Strict: true})
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+	}
+	c := &conn{nl: nl, in: make([]byte, receiveBuffer), sent: sent}
+	if err := nl.SetOption(netlink.CapAcknowledge, true); err != nil {
+		nl.Close()
+		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+	}
+	if c.raw, err = nl.SyscallConn(); err != nil {
+		nl.Close()
+		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+	}
+	return c, nil
+}
+
+func (c *conn) close() error { return c.nl.Close() }
+
+// run sends the requests in as few system calls as it can and waits for every answer, which it
+// writes into the requests. An error is one of the transport, and then requests that are not done may
+// have been executed; refusals by the kernel are in the requests.
+func (c *conn) run(ctx context.Context, list ...*request) error {
+	for len(list) > 0 {
+		n, err := c.send(ctx, list)
+		if err != nil {
+			return err
+		}
+		if err := c.answers(ctx, list[:n]); err != nil {
+			c.broken = true
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// send sends as many requests as one batch takes, and returns their number.
+func (c *conn) send(ctx context.Context, list []*request) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	c.out = c.out[:0]
+	n := 0
+	for _, r := range list {
+		if n > 0 && (n == batchCount || len(c.out)+len(r.body) > batchSize) {
+			break
+		}
+		c.sequence++
+		r.sequence = c.sequence
+		r.body.pad()
+		flags := r.flags | unix.NLM_F_REQUEST
+		if flags&unix.NLM_F_DUMP != unix.NLM_F_DUMP || r.kind&3 != kindGet {
+			flags |= unix.NLM_F_ACK
+		}
+		native.PutUint32(r.body, uint32(len(r.body)))
+		native.PutUint16(r.body[4:], r.kind)
+		native.PutUint16(r.body[6:], flags)
+		native.PutUint32(r.body[8:], r.sequence)
+		c.out = append(c.out, r.body...)
+		n++
+	}
+	c.sent.Add(uint64(n))
+	return n, c.write()
+}
+
+// kindGet: the two lowest bits of an rtnetlink type say new, delete, get or set.
+const kindGet = 2
+
+// write sends the batch. The kernel executes it before the call returns.
+func (c *conn) write() error {
+	var err error
+	werr := c.raw.Write(func(fd uintptr) bool {
+		_, err = unix.Write(int(fd), c.out)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	if err = errors.Join(werr, err); err != nil {
+		c.broken = true
+		return fmt.Errorf("send to the kernel: %w", err)
+	}
+	return nil
+}
+
+// answers reads until every request of the batch is done.
+func (c *conn) answers(ctx context.Context, batch []*request) error {
+	for left := len(batch); left > 0; {
+		b, err := c.read(ctx)
+		if err != nil {
+			return err
+		}
+		for len(b) >= headerLen {
+			size := int(native.Uint32(b))
+			if size < headerLen || size > len(b) {
+				return fmt.Errorf("receive from the kernel: %w", errShort)
+			}
+			if answered(batch, b[:size]) {
+				left--
+			}
+			b = b[min(align(size), len(b)):]
+		}
+	}
+	return nil
+}
+
+// answered gives one message to the request that it answers and reports whether that is done with it.
+func answered(batch []*request, b []byte) bool {
+	i := native.Uint32(b[8:]) - batch[0].sequence
+	if i >= uint32(len(batch)) || batch[i].done {
+		return false
+	}
+	r := batch[i]
+	kind, flags, body := native.Uint16(b[4:]), native.Uint16(b[6:]), b[headerLen:]
+	if flags&unix.NLM_F_DUMP_INTR != 0 {
+		r.err = errInterrupted
+	}
+	switch kind {
+	case unix.NLMSG_ERROR:
+		r.finish(parseAnswer(flags, body))
+	case unix.NLMSG_DONE:
+		// The end of a dump may carry an error in place of an answer.
+		if len(body) >= 4 {
+			r.finish(parseAnswer(0, body))
+		} else {
+			r.finish(nil)
+		}
+	default:
+		if r.reply != nil {
+			r.reply(kind, body)
+		}
+	}
+	return r.done
+}
+
+// finish notes the kernel's answer.
+func (r *request) finish(err error) {
+	r.done, r.made = true, err == nil
+	var errno unix.Errno
+	if r.accept != nil && errors.As(err, &errno) && r.accept(errno) {
+		err = nil
+	}
+	if err != nil {
+		r.err = err
+	}
+}
+
+// errInterrupted: the kernel's table changed while it was read, and the reader may have missed some.
+var errInterrupted = errors.New("the table changed while it was read")
+
+// read receives one datagram. The kernel answers before a write returns, so it almost never waits; when it
+// does, ctx ends it.
+func (c *conn) read(ctx context.Context) ([]byte, error) {
+	var (
+		n      int
+		err    error
+		waited func() bool
+	)
+	rerr := c.raw.Read(func(fd uintptr) bool {
+		n, err = unix.Read(int(fd), c.in)
+		if !errors.Is(err, unix.EAGAIN) {
+			return true
+		}
+		if waited == nil && ctx.Done() != nil {
+			waited = context.AfterFunc(ctx, func() { c.nl.SetReadDeadline(time.Unix(1, 0)) })
+		}
+		return false
+	})
+	if waited != nil && !waited() {
+		// The deadline that ended the wait stays on the socket.
+		c.broken = true
+		return nil, context.Cause(ctx)
+	}
+	if err = errors.Join(rerr, err); err != nil {
+		return nil, fmt.Errorf("receive from the kernel: %w", err)
+	}
+	return c.in[:n], nil
+}
+
+// dumpTries bounds how often a dump is repeated because the table changed under it. The last
+// result is good enough then: what was there all the time is in it.
+const dumpTries = 5
+
+// dump asks for a list and calls each with the body of every entry. An error of
+// the kernel is returned as it is.
+func (c *conn) dump(ctx context.Context, kind uint16, body message, each func(kind uint16, body []byte)) error {
+	type entry struct {
+		kind uint16
+		body []byte
+	}
+	for try := 1; ; try++ {
+		var all []entry
+		r := &request{kind: kind, flags: unix.NLM_F_DUMP, body: body,
+			reply: func(kind uint16, body []byte) { all = append(all, entry{kind, append([]byte(nil), body...)}) }}
+		if err := c.run(ctx, r); err != nil {
+			return err
+		}
+		interrupted := errors.Is(r.err, errInterrupted)
+		if interrupted && try < dumpTries {
+			continue
+		}
+		if r.err != nil && !interrupted {
+			return r.err
+		}
+		for _, e := range all {
+			each(e.kind, e.body)
+		}
+		return nil
+	}
+}
+
+// run1 runs one request and returns whatever went wrong.
+func (c *conn) run1(ctx context.Context, r *request) error {
+	if err := c.run(ctx, r); err != nil {
+		return err
+	}
+	return r.failure()
+}

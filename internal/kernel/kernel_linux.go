@@ -1,0 +1,178 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// Config configures a [Kernel].
+type Config struct {
+	// Host is the namespace that counts as the host's; the caller closes it after the Kernel.
+	// Default: the namespace of this process.
+	Host *netns.Handle
+	Log  *slog.Logger // default: nothing is logged
+}
+
+// Kernel acts in the host's network namespace and opens sessions in those of pods. It keeps its sockets until
+// Close, and may be used by several goroutines at once.
+type Kernel struct {
+	host *space
+	log  *slog.Logger
+	sent atomic.Uint64 // rtnetlink messages, of all spaces
+	// deletes are link deletions that the kernel has not answered.
+	deletes sync.WaitGroup
+
+	rulesMu sync.Mutex
+	rules   *ruleset // nil until a state needs it
+	// checked are the declarations of tables that were found right. They are few: those of the plugins.
+	checked map[string]bool
+}
+
+// Stats counts what a Kernel sent.
+type Stats struct {
+	Rtnetlink       uint64 // messages
+	NftTransactions uint64
+	NftMessages     uint64
+}
+
+// New returns a Kernel. It opens no socket yet.
+func New(cfg Config) (*Kernel, error) {
+	k := &Kernel{log: cfg.Log, checked: map[string]bool{}}
+	if k.log == nil {
+		k.log = slog.New(slog.DiscardHandler)
+	}
+	k.host = &space{ns: cfg.Host, sent: &k.sent, deletes: &k.deletes}
+	if cfg.Host == nil {
+		ns, err := netns.Current()
+		if err != nil {
+			return nil, err
+		}
+		k.host.ns, k.host.own = ns, true
+	}
+	return k, nil
+}
+
+// Close waits for link deletions that the kernel has not finished, at most some 20 ms, and closes the
+// sockets. Sessions must be closed before.
+func (k *Kernel) Close() error {
+	k.deletes.Wait()
+	err := k.host.close()
+	k.rulesMu.Lock()
+	defer k.rulesMu.Unlock()
+	if k.rules != nil {
+		err = errors.Join(err, k.rules.close())
+		k.rules = nil
+	}
+	if k.host.own {
+		err = errors.Join(err, k.host.ns.Close())
+	}
+	return err
+}
+
+// Stats returns what was sent so far.
+func (k *Kernel) Stats() Stats {
+	s := Stats{Rtnetlink: k.sent.Load()}
+	k.rulesMu.Lock()
+	defer k.rulesMu.Unlock()
+	if k.rules != nil {
+		s.NftTransactions, s.NftMessages = k.rules.stats()
+	}
+	return s
+}
+
+// ruleset returns the host's nft half, which is opened the first time.
+func (k *Kernel) ruleset() (*ruleset, error) {
+	k.rulesMu.Lock()
+	defer k.rulesMu.Unlock()
+	if k.rules == nil {
+		r, err := openRuleset(k.host.ns)
+		if err != nil {
+			return nil, err
+		}
+		k.rules = r
+	}
+	return k.rules, nil
+}
+
+// checkTables compiles the tables and elements of a state. A table that was compiled before is not compiled
+// again.
+func (k *Kernel) checkTables(st netstate.State) error {
+	if len(st.Tables)+len(st.Elements) == 0 {
+		return nil
+	}
+	k.rulesMu.Lock()
+	defer k.rulesMu.Unlock()
+	for _, t := range onePerName(st.Tables) {
+		text := declaration(t)
+		if k.checked[text] {
+			continue
+		}
+		if err := (&tableBuilder{}).table(t, seenTable{}); err != nil {
+			return about(t, err)
+		}
+		k.checked[text] = true
+	}
+	_, err := encodeElements(st)
+	return err
+}
+
+// Open binds the host's namespace and the one at path pod; with "" only the host's. The error is netstate.ErrNotExist
+// or ErrNotNamespace for a path that leads to no network namespace, ErrHostNamespace for the host's own, unless
+// allowHost.
+func (k *Kernel) Open(ctx context.Context, pod string, allowHost bool) (*Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &Session{k: k, seen: map[netstate.Ref]*device{}}
+	if pod == "" {
+		return s, nil
+	}
+	ns, err := netns.Open(pod)
+	if err != nil {
+		return nil, err
+	}
+	same, err := ns.Same(k.host.ns)
+	switch {
+	case err != nil:
+		ns.Close()
+		return nil, err
+	case same && !allowHost:
+		ns.Close()
+		return nil, fmt.Errorf("open namespace %s: %w", pod, netstate.ErrHostNamespace)
+	case same:
+		ns.Close()
+		s.pod = k.host
+		return s, nil
+	}
+	s.pod = &space{ns: ns, sent: &k.sent, deletes: &k.deletes}
+	return s, nil
+}
+
+// alive says whether what an nft element names as the proof of its owner's life is there: "link vethab12" on the
+// host, "netns /run/netns/x". What is not known is taken as alive, so that nobody's element is taken.
+func (k *Kernel) alive(ctx context.Context, lives string) bool {
+	kind, name, _ := strings.Cut(lives, " ")
+	switch kind {
+	case "link":
+		err := k.host.with(func(c *conn) error {
+			_, err := c.link(ctx, netstate.Ref{Place: netstate.Host, Name: name})
+			return err
+		})
+		return !errors.Is(err, netstate.ErrNotExist)
+	case "netns":
+		ns, err := netns.Open(name)
+		if err == nil {
+			ns.Close()
+		}
+		return !errors.Is(err, netstate.ErrNotExist) && !errors.Is(err, netstate.ErrNotNamespace)
+	}
+	return true
+}

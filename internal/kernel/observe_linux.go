@@ -1,0 +1,128 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// Observe reads what q asks for; what does not exist is left out. The session remembers it for Apply.
+func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts, error) {
+	if err := ctx.Err(); err != nil {
+		return netstate.Facts{}, err
+	}
+	w := s.begin()
+	defer w.end()
+	var f netstate.Facts
+	for _, ref := range q.Links {
+		if ref.Place == netstate.Pod && s.pod == nil {
+			continue
+		}
+		delete(s.seen, ref)
+		d, err := w.observe(ctx, ref)
+		if errors.Is(err, netstate.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return f, err
+		}
+		l, err := w.describe(ctx, d)
+		if err != nil {
+			return f, err
+		}
+		f.Links = append(f.Links, l)
+		f.Addrs = append(f.Addrs, d.addrs...)
+	}
+	if q.Uplink {
+		var err error
+		if f.Uplink, err = w.uplink(ctx); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// observe looks a link up with its addresses.
+func (w *work) observe(ctx context.Context, ref netstate.Ref) (*device, error) {
+	d, err := w.lookup(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.conn(ref.Place)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.addrs(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range list {
+		d.addrs = append(d.addrs, a.addr(d))
+	}
+	w.s.seen[ref] = d
+	return d, nil
+}
+
+// describe gives the link as netstate does, with its master's name.
+func (w *work) describe(ctx context.Context, d *device) (netstate.Link, error) {
+	l := d.link()
+	if d.master == 0 {
+		return l, nil
+	}
+	for _, other := range w.devices {
+		if other.place == d.place && other.index == d.master {
+			l.Master = other.name
+			return l, nil
+		}
+	}
+	c, err := w.conn(d.place)
+	if err != nil {
+		return l, err
+	}
+	m, err := c.linkByIndex(ctx, d.place, d.master)
+	if errors.Is(err, netstate.ErrNotExist) {
+		return l, nil // it went while we asked
+	}
+	if err != nil {
+		return l, err
+	}
+	w.devices[m.ref()] = m
+	l.Master = m.name
+	return l, nil
+}
+
+// uplink finds the host's link of the default route with the lowest priority, of IPv4 if it has one, else of IPv6.
+func (w *work) uplink(ctx context.Context) (netstate.Link, error) {
+	c, err := w.conn(netstate.Host)
+	if err != nil {
+		return netstate.Link{}, err
+	}
+	for _, f := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		list, err := c.routes(ctx, routeQuery{place: netstate.Host, family: f})
+		if err != nil {
+			return netstate.Link{}, fmt.Errorf("find uplink: %w", err)
+		}
+		best := seenRoute{}
+		for _, r := range list {
+			if r.Dst.Bits() == 0 && r.index != 0 && (best.index == 0 || r.Priority < best.Priority) {
+				best = r
+			}
+		}
+		if best.index == 0 {
+			continue
+		}
+		d, err := c.linkByIndex(ctx, netstate.Host, best.index)
+		if errors.Is(err, netstate.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return netstate.Link{}, fmt.Errorf("find uplink: %w", err)
+		}
+		return w.describe(ctx, d)
+	}
+	return netstate.Link{}, nil
+}

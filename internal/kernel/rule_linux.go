@@ -1,0 +1,215 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// addRules adds the routing rules of one place.
+func (c *change) addRules(b *batch, p netstate.Place) error {
+	for i := range c.state.Rules {
+		rl := &c.state.Rules[i]
+		if rl.Place != p {
+			continue
+		}
+		r := &request{kind: unix.RTM_NEWRULE, flags: unix.NLM_F_CREATE | unix.NLM_F_EXCL, body: ruleMessage(rl), object: rl}
+		if rl.Shared {
+			r.accept = acceptOnly(unix.EEXIST)
+		} else {
+			r.undo = c.s.reverse(p, deleteRule(rl))
+		}
+		*b = append(*b, r)
+	}
+	return nil
+}
+
+func deleteRule(rl *netstate.Rule) *request {
+	return &request{kind: unix.RTM_DELRULE, body: ruleMessage(rl), object: rl, step: "remove", accept: isMissing}
+}
+
+// ruleFamily is the family of the prefixes; IPv4 without any.
+func ruleFamily(rl *netstate.Rule) uint8 {
+	for _, p := range []netip.Prefix{rl.From, rl.To} {
+		if p.IsValid() {
+			return family(p.Addr())
+		}
+	}
+	return unix.AF_INET
+}
+
+// sizeofFibRuleHdr is struct fib_rule_hdr.
+const sizeofFibRuleHdr = 12
+
+func ruleMessage(rl *netstate.Rule) message {
+	m := newMessage(sizeofFibRuleHdr)
+	h := m.family()
+	h[0] = ruleFamily(rl)
+	h[7] = unix.FR_ACT_TO_TBL
+	putTable(&m, routeTable(rl.Table), &m.family()[4], unix.FRA_TABLE)
+	h = m.family()
+	if rl.From.IsValid() {
+		h[2] = uint8(rl.From.Bits())
+		if rl.From.Bits() > 0 {
+			m.bytes(unix.FRA_SRC, rl.From.Masked().Addr().AsSlice())
+		}
+	}
+	if rl.To.IsValid() {
+		m.family()[1] = uint8(rl.To.Bits())
+		if rl.To.Bits() > 0 {
+			m.bytes(unix.FRA_DST, rl.To.Masked().Addr().AsSlice())
+		}
+	}
+	if rl.Priority != 0 {
+		m.u32(unix.FRA_PRIORITY, uint32(rl.Priority))
+	}
+	return m
+}
+
+// parsePolicy reads the body of RTM_NEWRULE; false for one that does more or else than look up a table by
+// addresses.
+func parsePolicy(place netstate.Place, b []byte) (netstate.Rule, bool) {
+	if len(b) < sizeofFibRuleHdr || b[7] != unix.FR_ACT_TO_TBL {
+		return netstate.Rule{}, false
+	}
+	rl := netstate.Rule{Place: place, Table: int(b[4])}
+	for kind, v := range attributes(b[sizeofFibRuleHdr:]) {
+		switch kind {
+		case unix.FRA_SRC:
+			rl.From = prefixOf(v, b[2])
+		case unix.FRA_DST:
+			rl.To = prefixOf(v, b[1])
+		case unix.FRA_TABLE:
+			rl.Table = int(number(v))
+		case unix.FRA_PRIORITY:
+			rl.Priority = int(number(v))
+		case unix.FRA_IIFNAME, unix.FRA_OIFNAME, unix.FRA_FWMARK:
+			return netstate.Rule{}, false
+		}
+	}
+	return rl, true
+}
+
+func prefixOf(b []byte, bits uint8) netip.Prefix {
+	a, _ := netip.AddrFromSlice(b)
+	return netip.PrefixFrom(a, int(bits))
+}
+
+// rules lists the routing rules of a family.
+func (c *conn) rules(ctx context.Context, place netstate.Place, family uint8) ([]netstate.Rule, error) {
+	m := newMessage(sizeofFibRuleHdr)
+	m.family()[0] = family
+	var list []netstate.Rule
+	err := c.dump(ctx, unix.RTM_GETRULE, m, func(_ uint16, b []byte) {
+		if rl, ok := parsePolicy(place, b); ok {
+			list = append(list, rl)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list rules of the %s: %w", place, err)
+	}
+	return list, nil
+}
+
+// addNeighbours adds the permanent neighbours of one place.
+func (c *change) addNeighbours(ctx context.Context, b *batch, p netstate.Place) error {
+	for i := range c.state.Neighbours {
+		n := &c.state.Neighbours[i]
+		if n.Place != p {
+			continue
+		}
+		d, err := c.device(ctx, netstate.Ref{Place: p, Name: n.Dev})
+		if err != nil {
+			return about(n, err)
+		}
+		m, err := neighbourMessage(n, d.index)
+		if err != nil {
+			return about(n, err)
+		}
+		flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
+		if !d.made {
+			// What the kernel learned by itself is replaced; what somebody set is not.
+			seen, err := c.neighbour(ctx, n, d.index)
+			if err != nil {
+				return err
+			}
+			if seen != nil && !seen.permanent {
+				flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
+			}
+		}
+		r := &request{kind: unix.RTM_NEWNEIGH, flags: flags, body: m, object: n}
+		if !d.made {
+			r.undo = c.s.reverse(p, deleteNeighbour(n, d.index))
+		}
+		*b = append(*b, r)
+	}
+	return nil
+}
+
+func deleteNeighbour(n *netstate.Neighbour, index int32) *request {
+	return &request{kind: unix.RTM_DELNEIGH, body: neighbourHeader(n, index, 0), object: n, step: "remove", accept: isMissing}
+}
+
+// neighbourHeader is struct ndmsg with the address.
+func neighbourHeader(n *netstate.Neighbour, index int32, state uint16) message {
+	addr := n.Addr.Unmap()
+	m := newMessage(unix.SizeofNdMsg)
+	h := m.family()
+	h[0] = family(addr)
+	native.PutUint32(h[4:], uint32(index))
+	native.PutUint16(h[8:], state)
+	m.bytes(unix.NDA_DST, addr.AsSlice())
+	return m
+}
+
+func neighbourMessage(n *netstate.Neighbour, index int32) (message, error) {
+	hw, err := hardwareAddr(n.MAC)
+	if err != nil {
+		return nil, err
+	}
+	m := neighbourHeader(n, index, unix.NUD_PERMANENT)
+	m.bytes(unix.NDA_LLADDR, hw)
+	return m, nil
+}
+
+// seenNeighbour is a neighbour entry of the kernel.
+type seenNeighbour struct {
+	mac       string
+	permanent bool
+}
+
+func (w *work) neighbour(ctx context.Context, n *netstate.Neighbour, index int32) (*seenNeighbour, error) {
+	c, err := w.conn(n.Place)
+	if err != nil {
+		return nil, err
+	}
+	return c.neighbour(ctx, n, index)
+}
+
+// neighbour asks for one entry (Linux 5.0); nil if there is none.
+func (c *conn) neighbour(ctx context.Context, n *netstate.Neighbour, index int32) (*seenNeighbour, error) {
+	var seen *seenNeighbour
+	r := &request{kind: unix.RTM_GETNEIGH, body: neighbourHeader(n, index, 0), object: n, step: "look up",
+		reply: func(_ uint16, b []byte) {
+			if len(b) < unix.SizeofNdMsg {
+				return
+			}
+			seen = &seenNeighbour{permanent: native.Uint16(b[8:])&unix.NUD_PERMANENT != 0}
+			for kind, v := range attributes(b[unix.SizeofNdMsg:]) {
+				if kind == unix.NDA_LLADDR {
+					seen.mac = net.HardwareAddr(v).String()
+				}
+			}
+		}}
+	err := c.run1(ctx, r)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	return seen, err
+}

@@ -1,0 +1,177 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// idleConns bounds the sockets that a space keeps for later.
+const idleConns = 32
+
+// space is a network namespace with its sockets, which are kept between calls. It may be used by several
+// goroutines at once.
+type space struct {
+	ns   *netns.Handle
+	own  bool           // the namespace of this process: its threads need not move to it
+	sent *atomic.Uint64 // rtnetlink messages
+	// deletes are the deletions under way, in all spaces of the Kernel.
+	deletes *sync.WaitGroup
+
+	mu      sync.Mutex
+	idle    []*conn
+	notices *notices
+	closed  bool
+}
+
+// conn takes a socket; put gives it back.
+func (sp *space) conn() (*conn, error) {
+	sp.mu.Lock()
+	if n := len(sp.idle); n > 0 {
+		c := sp.idle[n-1]
+		sp.idle = sp.idle[:n-1]
+		sp.mu.Unlock()
+		return c, nil
+	}
+	sp.mu.Unlock()
+	return dial(sp.fd(), sp.sent)
+}
+
+func (sp *space) put(c *conn) {
+	sp.mu.Lock()
+	keep := !c.broken && !sp.closed && len(sp.idle) < idleConns
+	if keep {
+		sp.idle = append(sp.idle, c)
+	}
+	sp.mu.Unlock()
+	if !keep {
+		c.close()
+	}
+}
+
+// with runs f with a socket of the space.
+func (sp *space) with(f func(c *conn) error) error {
+	c, err := sp.conn()
+	if err != nil {
+		return err
+	}
+	defer sp.put(c)
+	return f(c)
+}
+
+// fd is what a socket is bound to the space by; 0 for the process's own namespace.
+func (sp *space) fd() int {
+	if sp.own {
+		return 0
+	}
+	return sp.ns.FD()
+}
+
+// do runs f on a thread inside the space, for files below /proc/sys.
+func (sp *space) do(f func() error) error {
+	if sp.own {
+		return f()
+	}
+	return sp.ns.Do(f)
+}
+
+// close closes the sockets, not the namespace's handle. A socket on which a deletion is under way is closed when the
+// kernel has answered.
+func (sp *space) close() error {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.closed = true
+	var errs []error
+	for _, c := range sp.idle {
+		errs = append(errs, c.close())
+	}
+	sp.idle = nil
+	if sp.notices != nil {
+		errs = append(errs, sp.notices.close())
+		sp.notices = nil
+	}
+	return errors.Join(errs...)
+}
+
+// deleteLinks removes links by index, all at once, and returns when each is gone: at the kernel's notice or
+// its answer, whichever is first. After the notice the name, the index and the addresses are free; the answer
+// comes 15 to 20 ms later, when the kernel has reclaimed the memory. A link that is gone already is success.
+func (sp *space) deleteLinks(ctx context.Context, list ...*device) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n, err := sp.listen()
+	if err != nil {
+		return err
+	}
+	waits := make([]func() error, len(list))
+	for i, d := range list {
+		waits[i] = sp.startDelete(ctx, n, d)
+	}
+	var errs []error
+	for _, wait := range waits {
+		errs = append(errs, wait())
+	}
+	return errors.Join(errs...)
+}
+
+// startDelete deletes d in the background and returns what waits for it.
+func (sp *space) startDelete(ctx context.Context, n *notices, d *device) func() error {
+	gone := n.expect(d.index)
+	answer := make(chan error, 1)
+	// What is begun is finished, also when nobody waits for it any more.
+	background := context.WithoutCancel(ctx)
+	sp.deletes.Go(func() {
+		answer <- sp.with(func(c *conn) error {
+			return c.run1(background, &request{kind: unix.RTM_DELLINK, body: linkMessage(d.index, 0, 0),
+				object: d.key(), step: "remove", accept: isMissing})
+		})
+	})
+	return func() error {
+		defer n.forget(d.index, gone)
+		select {
+		case <-gone:
+			return nil
+		case err := <-answer:
+			return err
+		case <-ctx.Done():
+			return about(d.key(), fmt.Errorf("remove: %w", context.Cause(ctx)))
+		}
+	}
+}
+
+// isMissing says that an object or its interface is not there.
+func isMissing(errno unix.Errno) bool {
+	switch errno {
+	case unix.ENODEV, unix.ENOENT, unix.ESRCH, unix.EADDRNOTAVAIL:
+		return true
+	}
+	return false
+}
+
+// listen returns the space's notices, and begins to listen the first time.
+func (sp *space) listen() (*notices, error) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.closed {
+		return nil, fmt.Errorf("listen for notices: %w", netstate.ErrNotExist)
+	}
+	if sp.notices == nil {
+		n, err := listen(sp.fd())
+		if err != nil {
+			return nil, err
+		}
+		sp.notices = n
+	}
+	return sp.notices, nil
+}
