@@ -16,7 +16,7 @@ import (
 const (
 	defaultMTU = 1500
 	minMTU     = 68 // of IPv4, and of Linux for veth and bridge
-	maxMTU     = 65535
+	maxMTU     = 65536
 	mainTable  = 254
 	localTable = 255
 )

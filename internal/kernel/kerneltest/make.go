@@ -154,13 +154,13 @@ func (s *space) isLocal(ip netip.Addr) bool {
 	return slices.ContainsFunc(s.addrs, func(a netstate.Addr) bool { return a.Prefix.Addr() == ip })
 }
 
-// checkGateway has the rules of Linux for a next hop: it is not our own, and an on-link route
-// of the same device covers it, unless OnLink says to do without.
+// checkGateway has the rules of Linux for a next hop: an on-link route of the same device covers
+// it, unless OnLink says to do without. In IPv6 it is not our own; in IPv4 it may be.
 func (s *space) checkGateway(r netstate.Route) error {
 	if r.Via.Is4() && r.Scope >= scopeLink {
 		return fmt.Errorf("gateway %s: a route of scope %d has none", r.Via, r.Scope)
 	}
-	if s.isLocal(r.Via) {
+	if r.Via.Is6() && s.isLocal(r.Via) {
 		return fmt.Errorf("gateway %s is an address of this namespace", r.Via)
 	}
 	if r.OnLink || (r.Via.Is6() && r.Via.IsLinkLocalUnicast()) {
