@@ -1,0 +1,222 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// layer is a row of the table of who may import whom. What it does not name, packages of this module
+// or other modules, is forbidden; the standard library is free, but see [checkPure].
+type layer struct {
+	dirs    []string // the packages, as patterns for match
+	file    string   // only this file of them, beside what the row of the whole package says
+	module  []string // packages of this module
+	foreign []string // other modules, or packages of them
+}
+
+const sysModule = "golang.org/x/sys"
+
+// layers returns the table, "The parts and who may import whom". A row that matches no package is
+// reported.
+func layers() []layer {
+	return []layer{
+		{dirs: []string{"cni", "netstate", "internal/atomicfile", "internal/nearmiss", "internal/testsum", "internal/archtest"}},
+		{dirs: []string{"plugin"}, module: []string{"cni", "netstate", "internal/netns", "internal/pluginexec"}},
+		{dirs: []string{"planned"}, module: []string{"cni", "netstate", "plugin"}},
+		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases", "internal/netns"}},
+		{dirs: []string{"planned/plannedtest"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/kernel/kerneltest"},
+			foreign: []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal/txtar"}},
+		{dirs: []string{"plugins"}, module: []string{"planned", "plugins/*"}},
+		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/masq"}},
+		{dirs: []string{"libcni"}, module: []string{"cni", "netstate", "internal/atomicfile", "internal/filelock", "internal/nearmiss",
+			"internal/netns", "internal/pluginexec"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/masq"}, module: []string{"netstate"}},
+		{dirs: []string{"internal/filelock"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/netns"}, module: []string{"netstate"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/sandbox"}, module: []string{"internal/netns"}},
+		{dirs: []string{"internal/pluginexec"}, module: []string{"cni", "internal/nearmiss"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/leases"}, module: []string{"netstate", "internal/filelock", "internal/netns"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/netns"},
+			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
+		{dirs: []string{"internal/kernel/kerneltest"}, module: []string{"netstate", "planned"}, foreign: []string{"github.com/google/go-cmp"}},
+		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "plugins", "internal/..."}},
+		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/..."},
+			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml", sysModule}},
+		{dirs: []string{"cmd/*"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "plugins", "internal/..."}},
+		{dirs: []string{"test/..."}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "plugins/...", "internal/..."},
+			foreign: []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", sysModule}},
+	}
+}
+
+// covers reports whether the row speaks about a file.
+func (l layer) covers(p *Package, f *File) bool {
+	return matchAny(l.dirs, p.Dir) && (l.file == "" || f.Path == p.Dir+"/"+l.file)
+}
+
+func (l layer) allows(m *Module, imported string) bool {
+	if dir, ok := strings.CutPrefix(imported, m.Path+"/"); ok {
+		return matchAny(l.module, dir)
+	}
+	return within(imported, l.foreign)
+}
+
+// within reports whether an import path is one of a list or below it.
+func within(imported string, list []string) bool {
+	return slices.ContainsFunc(list, func(m string) bool { return imported == m || strings.HasPrefix(imported, m+"/") })
+}
+
+// isStandard reports whether an import is of the standard library: its first part has no dot.
+func isStandard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}
+
+func importPath(spec *ast.ImportSpec) string {
+	s, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		return spec.Path.Value // the parser has seen to it
+	}
+	return s
+}
+
+func checkImports(m *Module) []Finding { return checkLayers(m, layers()) }
+
+func checkLayers(m *Module, table []layer) []Finding {
+	var list []Finding
+	used := make([]bool, len(table))
+	for p, f := range m.sources(false) {
+		var rows []layer
+		for i, l := range table {
+			if l.covers(p, f) {
+				used[i], rows = true, append(rows, l)
+			}
+		}
+		if len(rows) == 0 {
+			list = append(list, Finding{f.Path, "the package stands in no row of the import table"})
+		}
+		for _, spec := range f.AST.Imports {
+			imported := importPath(spec)
+			allowed := slices.ContainsFunc(rows, func(l layer) bool { return l.allows(m, imported) })
+			if !isStandard(imported) && !allowed {
+				list = append(list, Finding{m.at(spec), fmt.Sprintf("%s may not import %s", p.Dir, imported)})
+			}
+		}
+	}
+	for i, l := range table {
+		if !used[i] {
+			list = append(list, Finding{"internal/archtest", fmt.Sprintf("the import table's row for %s %s matches nothing", l.dirs, l.file)})
+		}
+		for _, dir := range l.dirs {
+			if used[i] && !slices.ContainsFunc(m.Packages, func(p *Package) bool { return match(dir, p.Dir) }) {
+				list = append(list, Finding{"internal/archtest", fmt.Sprintf("the import table's row for %s matches nothing", dir)})
+			}
+		}
+	}
+	return list
+}
+
+// checkTestImports lets tests import any package of the module, of others what the package itself may and a few
+// that tests need, and no library of assertions.
+func checkTestImports(m *Module) []Finding {
+	free := []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", sysModule}
+	var list []Finding
+	for p, f := range m.sources(true) {
+		for _, spec := range f.AST.Imports {
+			imported := importPath(spec)
+			if isStandard(imported) || strings.HasPrefix(imported, m.Path+"/") || within(imported, free) {
+				continue
+			}
+			if !slices.ContainsFunc(layers(), func(l layer) bool { return l.covers(p, f) && l.allows(m, imported) }) {
+				list = append(list, Finding{m.at(spec), "a test may not import " + imported})
+			}
+		}
+	}
+	return list
+}
+
+// pure are the packages that are data and text, or plans: no file, no dialing, no clock, no randomness.
+func pure() []string {
+	return []string{"cni", "netstate", "plugins/*", "internal/masq", "internal/nearmiss"}
+}
+
+// checkPure keeps the outside world out of pure packages: whole packages of the standard library, and single
+// functions of those that hold data types too.
+func checkPure(m *Module) []Finding {
+	impure := []string{"os", "io/ioutil", "syscall", "net/http", "net/rpc", "net/smtp", "os/exec", "os/signal", "os/user",
+		"math/rand", "math/rand/v2", "crypto/rand", "plugin", "runtime", "unsafe", "log"}
+	calls := []string{"net.Dial*", "net.Listen*", "net.Lookup*", "net.Interface*", "net.Resolve*", "net.FileConn", "time.Now", "time.Since",
+		"time.Until", "time.Sleep", "time.After*", "time.NewTimer", "time.NewTicker", "time.Tick", "filepath.Walk*", "filepath.Glob",
+		"filepath.Abs", "filepath.EvalSymlinks"}
+	var list []Finding
+	for _, dir := range pure() {
+		if !slices.ContainsFunc(m.Packages, func(p *Package) bool { return match(dir, p.Dir) }) {
+			list = append(list, Finding{"internal/archtest", "the pure package " + dir + " is not there"})
+		}
+	}
+	for p, f := range m.sources(false) {
+		if !matchAny(pure(), p.Dir) {
+			continue
+		}
+		for _, spec := range f.AST.Imports {
+			if slices.Contains(impure, importPath(spec)) {
+				list = append(list, Finding{m.at(spec), p.Dir + " is pure and may not import " + importPath(spec)})
+			}
+		}
+		for _, sel := range selectors(f) {
+			if matchAny(calls, sel.name) {
+				list = append(list, Finding{m.at(sel.node), p.Dir + " is pure and may not use " + sel.name})
+			}
+		}
+	}
+	return list
+}
+
+// heavy are modules that cost every start of a program, or megabytes of it.
+func heavy() []string {
+	return []string{"k8s.io", "google.golang.org", "go.opentelemetry.io", "github.com/prometheus", "go.etcd.io",
+		"github.com/google/go-containerregistry", "github.com/containerd", "github.com/opencontainers",
+		"github.com/vishvananda/netlink", "sigs.k8s.io/knftables", "github.com/sirupsen/logrus", "go.uber.org/zap"}
+}
+
+// checkLight keeps heavy modules out of the programs that have to start in milliseconds: whatever they
+// import within this module, and so on.
+func checkLight(m *Module) []Finding {
+	bans := map[string][]string{
+		"cmd/cleat":     heavy(),
+		"cmd/cleat-cni": append(heavy(), "github.com/spf13", "sigs.k8s.io", "net/http", "text/template", "html/template", "encoding/xml"),
+	}
+	var list []Finding
+	for program, banned := range bans {
+		seen := map[string]bool{}
+		todo := []string{program}
+		for len(todo) > 0 {
+			dir := todo[0]
+			todo = todo[1:]
+			if seen[dir] {
+				continue
+			}
+			seen[dir] = true
+			for p, f := range m.sources(false) {
+				if p.Dir != dir {
+					continue
+				}
+				for _, spec := range f.AST.Imports {
+					imported := importPath(spec)
+					if within(imported, banned) {
+						list = append(list, Finding{m.at(spec), fmt.Sprintf("%s links %s through this", program, imported)})
+					}
+					if next, ok := strings.CutPrefix(imported, m.Path+"/"); ok {
+						todo = append(todo, next)
+					}
+				}
+			}
+		}
+		if len(seen) == 1 {
+			list = append(list, Finding{program, "the program is not there, or imports nothing of this module"})
+		}
+	}
+	return list
+}
