@@ -85,6 +85,8 @@ func TestParsePluginConfFaults(t *testing.T) {
 			wantError(t, err, cni.CodeInvalidConfig, tt.want)
 		})
 	}
+	_, err := cni.ParsePluginConf([]byte(`{"type":"a",}`))
+	wantError(t, err, cni.CodeDecode, `line 1, column 12: trailing comma: remove the , before }; near: {"type":"a",}`)
 }
 
 func TestPrevResult(t *testing.T) {

@@ -8,6 +8,10 @@
 // and no environment. Running plugins is the business of package libcni,
 // writing one that of packages plugin and planned.
 //
+// A fault in a configuration or a result is a [SyntaxError]: line, column, the
+// path of the key, and what to write instead. All other errors are an [Error],
+// with the code that the specification gives them.
+//
 // What the specification leaves to others passes through untouched: a member
 // that this package does not know is kept as the bytes it was read from, in
 // the order it was read in, and written back so (see [Object]).

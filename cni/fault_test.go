@@ -78,6 +78,11 @@ func TestSyntaxFaults(t *testing.T) {
 		"unit":              {`{"a":10M}`, "1:6 10M is no number in JSON"},
 		"number-key":        {`{1:2}`, `1:2 key without quotes: write "1"`},
 		"brace-as-key":      {`{{}}`, "1:2 { where a key in quotes should stand"},
+		"comment-for-colon": {`{"a"/**/:1}`, "1:5 comment: JSON has none, remove it"},
+		"control-character": {"{\x01}", "1:2 the byte 0x01 where a key in quotes should stand"},
+		"colon-twice":       {`{"a"::1}`, "1:6 a value is missing before :"},
+		"strange-next":      {`{"a":1;"b":2}`, "1:7 ; where a comma or } should stand"},
+		"list-unfinished":   {`{"a":[`, "1:7 the text ends inside the list that begins at line 1, column 6: add the missing ]"},
 		"strange":           {`{"a":@}`, "1:6 @ begins no value"},
 		"not-an-object":     {`["a"]`, "1:1 want an object, which begins with {, found a list"},
 		"null":              {` null`, "1:2 want an object, which begins with {, found null"},
@@ -182,6 +187,9 @@ func TestExplainOthers(t *testing.T) {
 	if err := cni.Explain([]byte("{}"), io.EOF); err != io.EOF {
 		t.Errorf("EOF became %v", err)
 	}
+	// The error is about another text than this one, which is fine.
+	err := cni.Explain([]byte("{}\n{}")[:3], json.Unmarshal([]byte("{}\n{}"), new(any)))
+	wantError(t, err, cni.CodeDecode, "line 2, column 1: invalid character '{' after top-level value")
 	fault := &cni.SyntaxError{Msg: "m"}
 	if err := cni.Explain([]byte("{"), fault); err != error(fault) {
 		t.Errorf("a syntax error became %v", err)

@@ -25,9 +25,8 @@ func FuzzParseObject(f *testing.F) {
 		o, err := cni.ParseObject(data)
 		if err != nil {
 			checkPlace(t, data, err)
-			if json.Valid(data) && utf8.Valid(data) && bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) &&
-				!bytes.Contains([]byte(err.Error()), []byte("stands twice")) && !bytes.Contains([]byte(err.Error()), []byte("inside each other")) {
-				t.Fatalf("valid JSON was refused: %v", err)
+			if utf8.Valid(data) && plainObject(data) {
+				t.Fatalf("a good object was refused: %v", err)
 			}
 			return
 		}
@@ -51,6 +50,28 @@ func FuzzParseObject(f *testing.F) {
 			}
 		}
 	})
+}
+
+// plainObject reports whether encoding/json finds one object in data, without a key that
+// stands twice in it, and nested less than 1000 deep.
+func plainObject(data []byte) bool {
+	if !json.Valid(data) || bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > 1000 {
+		return false
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
+		return false
+	}
+	seen := make(map[json.Token]bool)
+	for dec.More() {
+		key, err := dec.Token()
+		var value json.RawMessage
+		if err != nil || seen[key] || dec.Decode(&value) != nil {
+			return false
+		}
+		seen[key] = true
+	}
+	return true
 }
 
 // A network that is read has only names and types that are safe as file names.

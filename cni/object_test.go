@@ -3,6 +3,7 @@ package cni_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -156,6 +157,19 @@ func TestObjectDecodeSetValue(t *testing.T) {
 	var v string
 	_, err := o.Decode("v", &v)
 	wantError(t, err, cni.CodeInvalidConfig, "v: want a string, found a number")
+}
+
+// The fault names what Go type was wanted in the words of JSON.
+func TestObjectDecodeWanted(t *testing.T) {
+	o := parse(t, `{"v":{"a":1}}`)
+	for want, into := range map[string]any{
+		"a string": new(netip.Addr), "true or false": new(bool), "a number": new(float64), "a list": new([2]int), "a whole number": new(*int),
+	} {
+		_, err := o.Decode("v", into)
+		wantError(t, err, cni.CodeInvalidConfig, "line 1, column 6: v: want "+want+", found an object")
+	}
+	_, err := parse(t, `{"v":"x"}`).Decode("v", new(map[string]int))
+	wantError(t, err, cni.CodeInvalidConfig, "line 1, column 6: v: want an object, found a string")
 }
 
 func TestObjectTwice(t *testing.T) {

@@ -241,6 +241,8 @@ func TestDecodeResultFaults(t *testing.T) {
 		"family-string":    {`{"cniVersion":"0.2.0","ip4":"10.1.0.5/8"}`, "line 1, column 29: ip4: want an object, found a string"},
 		"family-other":     {`{"cniVersion":"0.2.0","ip4":{"ip":"fd00::1/64"}}`, "line 1, column 35: ip4.ip: fd00::1/64 is of the other family"},
 		"family-route":     {`{"cniVersion":"0.1.0","ip6":{"ip":"fd00::1/64","routes":[null]}}`, "line 1, column 58: ip6.routes[0]: null is not allowed in a list: remove it"},
+		"family-bare":      {`{"cniVersion":"0.1.0","ip4":{"gateway":"10.1.0.1"}}`, "line 1, column 29: ip4.ip: is missing: write an address with its prefix length, as 10.1.0.5/24"},
+		"family-gateway":   {`{"cniVersion":"0.1.0","ip4":{"ip":"10.1.0.5/8","gateway":1}}`, "line 1, column 58: ip4.gateway: want a string, found a number"},
 		"family-no-routes": {`{"cniVersion":"0.1.0","ip6":{"ip":"fd00::1/64","routes":5}}`, "line 1, column 57: ip6.routes: want a list, found a number"},
 	}
 	for name, tt := range tests {
