@@ -4,6 +4,7 @@ package plugins
 import (
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugins/bridge"
+	"github.com/cleat-cni/cleat/plugins/hostlocal"
 	"github.com/cleat-cni/cleat/plugins/loopback"
 	"github.com/cleat-cni/cleat/plugins/portmap"
 )
@@ -12,6 +13,7 @@ import (
 func All() []planned.Definition {
 	return []planned.Definition{
 		bridge.Plugin(),
+		hostlocal.Plugin(),
 		loopback.Plugin(),
 		portmap.Plugin(),
 	}
