@@ -13,6 +13,7 @@ import (
 
 // TestB002UnusableRecord: DEL, ADD, CHECK, GC and listing with a record that can't be used.
 func TestB002UnusableRecord(t *testing.T) {
+	locks := t.TempDir()
 	for _, tc := range []struct {
 		name  string
 		spoil func(t *testing.T, path string)
@@ -47,7 +48,7 @@ func TestB002UnusableRecord(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			k := newKit(t)
+			k := newKit(t, func(cfg *libcni.Config) { cfg.LockDir = locks })
 			list := network(t, "1.1.0", "a", "b")
 			k.mustAdd(t, list, attachment())
 			tc.spoil(t, k.recordPath())

@@ -19,7 +19,8 @@ type Lock struct{ file *os.File }
 var ErrHeld = errors.New("lock is held")
 
 // Acquire waits for the lock on the file at path, which is made if it isn't there, until ctx ends. The error then
-// matches the context's. Two calls in one process exclude each other as those of two processes do.
+// matches the context's. Two calls in one process exclude each other as those of two processes do, but Go's memory model knows
+// nothing of that: what goroutines share in memory needs a lock of its own.
 func Acquire(ctx context.Context, path string) (*Lock, error) {
 	for {
 		f, err := open(path)
