@@ -64,9 +64,11 @@ func (w wantedElement) elementKey() elementKey { return elementKey{w.set, w.key}
 // short is the element as people name it: tcp 8080.
 func (w wantedElement) short() string { return strings.Join(w.Match, " ") }
 
-// encodeElements gives the kernel's form of the elements of s. Their sets must be declared in s.
+// encodeElements gives the kernel's form of the elements of s. Their sets must be declared in s. One that stands twice is
+// one; two of the same key are netstate.ErrExist.
 func encodeElements(s netstate.State) ([]wantedElement, error) {
 	out := make([]wantedElement, 0, len(s.Elements))
+	places := make(map[string]int, len(s.Elements))
 	for _, e := range s.Elements {
 		w := wantedElement{Element: e}
 		if w.Owner.IsZero() {
@@ -84,6 +86,14 @@ func encodeElements(s netstate.State) ([]wantedElement, error) {
 			return nil, about(e, err)
 		}
 		w.user = elementUserdata(w.Element)
+		place := w.elementKey().text()
+		if i, twice := places[place]; twice {
+			if !bytes.Equal(out[i].data, w.data) || out[i].Owner != w.Owner {
+				return nil, about(e, fmt.Errorf("%w in the same state", netstate.ErrExist))
+			}
+			continue
+		}
+		places[place] = len(out)
 		out = append(out, w)
 	}
 	return out, nil

@@ -211,7 +211,9 @@ func TestApplyAgain(t *testing.T) {
 	r := openTestRuleset(t, sandbox.Namespace(t))
 	s := testState(1, 8080)
 	mustApply(t, r, s)
-	undo := mustApply(t, r, s)
+	again := s
+	again.Elements = append(slices.Clone(s.Elements), s.Elements...)
+	undo := mustApply(t, r, again)
 	// The second call added nothing, so there is nothing to undo.
 	if err := undo(t.Context()); err != nil {
 		t.Fatal(err)
@@ -361,6 +363,11 @@ func TestApplyRefuses(t *testing.T) {
 			`table inet cleat: parse rule "ip saddr 10.0.0.1 jmp x": unexpected "jmp": want a statement`},
 		{"unknown-type", func(s *netstate.State) { s.Tables[0].Sets[1].Key[0] = "ipv5_addr" },
 			`host nft table inet cleat set masq4 element 10.88.0.1: unknown type "ipv5_addr" of a set`},
+		{"twice", func(s *netstate.State) {
+			again := s.Elements[0]
+			again.Data = []string{"10.88.0.7", "80"}
+			s.Elements = append(s.Elements, again)
+		}, "host nft table inet cleat map hostports4 element tcp . 8080: already exists in the same state"},
 		{"unknown-hook", func(s *netstate.State) { s.Tables[0].Chains[0].Hook = "none" },
 			`table inet cleat: add chain prerouting: unknown hook "none"`},
 	} {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/mdlayher/netlink"
-	"github.com/mdlayher/netlink/nlenc"
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/internal/netns"
@@ -99,8 +98,8 @@ func (c *filterConn) close() error {
 	return nil
 }
 
-// append adds a message to a datagram and gives it the next sequence number.
-func (c *filterConn) append(b []byte, m filterMessage, resource uint16) []byte {
+// frame adds a message to a datagram and gives it the next sequence number.
+func (c *filterConn) frame(b []byte, m filterMessage, resource uint16) []byte {
 	c.seq++
 	size := messageHeader + familyHeader + len(m.attrs)
 	b = binary.NativeEndian.AppendUint32(b, uint32(size))
@@ -175,7 +174,7 @@ func (c *filterConn) ask(ctx context.Context, msgs []filterMessage, got func(i i
 	first := c.seq + 1
 	var datagram []byte
 	for _, m := range msgs {
-		datagram = c.append(datagram, m, 0)
+		datagram = c.frame(datagram, m, 0)
 	}
 	if err := c.send(datagram); err != nil {
 		return nil, err
@@ -230,15 +229,15 @@ func (c *filterConn) commit(ctx context.Context, msgs []filterMessage, generatio
 		}
 		begin.attrs = attrs
 	}
-	datagram := c.append(nil, begin, unix.NFNL_SUBSYS_NFTABLES)
+	datagram := c.frame(nil, begin, unix.NFNL_SUBSYS_NFTABLES)
 	for i, m := range msgs {
 		if i == len(msgs)-1 {
 			m.flags |= netlink.Acknowledge
 		}
-		datagram = c.append(datagram, m, 0)
+		datagram = c.frame(datagram, m, 0)
 	}
 	lastMessage := c.seq
-	datagram = c.append(datagram, filterMessage{kind: batchEnd, family: unix.AF_UNSPEC}, unix.NFNL_SUBSYS_NFTABLES)
+	datagram = c.frame(datagram, filterMessage{kind: batchEnd, family: unix.AF_UNSPEC}, unix.NFNL_SUBSYS_NFTABLES)
 	if err := c.send(datagram); err != nil {
 		return err
 	}
@@ -273,7 +272,7 @@ func replyError(m netlink.Message) error {
 	if len(m.Data) < 4 {
 		return nil // NLMSG_DONE of old kernels
 	}
-	code := int32(nlenc.Uint32(m.Data[:4]))
+	code := int32(binary.NativeEndian.Uint32(m.Data[:4]))
 	if code >= 0 {
 		return nil
 	}
@@ -298,7 +297,7 @@ func extendedText(m netlink.Message) string {
 	}
 	skip := 4 + messageHeader
 	if m.Header.Flags&errorCapped == 0 && len(m.Data) >= skip {
-		skip = 4 + int(nlenc.Uint32(m.Data[4:8])+3)&^3
+		skip = 4 + int(binary.NativeEndian.Uint32(m.Data[4:8])+3)&^3
 	}
 	if skip > len(m.Data) {
 		return ""

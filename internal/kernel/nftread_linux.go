@@ -69,12 +69,6 @@ func parseGeneration(attrs []byte) (uint32, error) {
 	return generation, ad.Err()
 }
 
-// generation returns the ruleset's generation.
-func (c *filterConn) generation(ctx context.Context) (uint32, error) {
-	_, generation, err := c.elements(ctx, nil)
-	return generation, err
-}
-
 // elementKey names an element.
 type elementKey struct {
 	set setID

@@ -68,9 +68,9 @@ func (r *ruleset) ownedIn(ctx context.Context, tables []netstate.Table, mark str
 	return nil
 }
 
-// text is the key as a string that only it has.
+// text is the key as a string that only it has: names hold no NUL.
 func (k elementKey) text() string {
-	return fmt.Sprintf("%d %s %s %x", k.set.family, k.set.table, k.set.name, k.key)
+	return string(rune(k.set.family)) + k.set.table + "\x00" + k.set.name + "\x00" + string(k.key)
 }
 
 // markOf is the mark that an element carries, "" if none.

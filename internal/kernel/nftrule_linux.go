@@ -40,7 +40,7 @@ type ruleCompiler struct {
 	met   []string // needs of fields that an expression has made sure of
 }
 
-// compileRule compiles a rule of a chain of t. The sets that it names must be among t's.
+// compileRule compiles a rule of a chain of t. The sets and chains that it names must be among t's.
 func compileRule(t netstate.Table, text string) (compiledRule, error) {
 	stmts, err := parseRule(text)
 	if err != nil {
@@ -89,6 +89,9 @@ func (c *ruleCompiler) verdict(s verdictStmt) error {
 	kind, ok := kinds[s.verdict]
 	if !ok {
 		return fmt.Errorf("unknown verdict %q", s.verdict)
+	}
+	if s.chain != "" && !slices.ContainsFunc(c.table.Chains, func(o netstate.Chain) bool { return o.Name == s.chain }) {
+		return fmt.Errorf("chain %s is not declared in table %s", s.chain, c.table.Name)
 	}
 	c.emit(&expr.Verdict{Kind: kind, Chain: s.chain})
 	return nil

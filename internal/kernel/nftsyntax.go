@@ -57,7 +57,19 @@ type natStmt struct {
 // masqueradeStmt is a masquerade.
 type masqueradeStmt struct{ flags []string }
 
-// parseRule reads a rule in nft's syntax: the subset that [netstate.Chain] promises.
+// parseRule reads a rule in nft's syntax: the subset that [netstate.Chain] promises. A rule is a sequence of
+//
+//	FIELD [&MASK] [==|!=] VALUE             a name, number, address or prefix; "veth*" for names that begin so
+//	FIELD [==|!=] { VALUE, … }
+//	FIELD VALUE,VALUE                       ct state and ct status: one of them
+//	FIELD [&MASK] [. FIELD [&MASK]]… [!=] @SET
+//	meta mark set, ct mark set              VALUE, or a mark and perhaps &, | or ^ and VALUE
+//	dnat, snat [ip|ip6 [addr . port]] to    ADDRESS[:PORT], or FIELD [. FIELD]… map @MAP
+//	masquerade                              with random, fully-random, persistent, as after dnat and snat
+//	counter, accept, drop, return, jump CHAIN, goto CHAIN
+//
+// where FIELD is one of fieldSpecs, or iifname and oifname without the word meta. What a field needs, such as
+// an IPv4 packet for ip saddr, is checked without being said.
 func parseRule(text string) ([]ruleStmt, error) {
 	tokens, err := lexRule(text)
 	if err != nil {
