@@ -197,6 +197,7 @@ func line(kind string, o map[string]any, fields ...string) string {
 func (m *machine) text(path string) string {
 	m.t.Helper()
 	lines := slices.Concat(m.links(path), m.routes(path), m.traffic(path), m.nft(path))
+	lines = append(lines, "ip_forward "+strings.TrimSpace(string(m.run(path, "cat", "/proc/sys/net/ipv4/ip_forward"))))
 	slices.Sort(lines)
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -216,7 +217,8 @@ func (m *machine) links(path string) []string {
 		addrs, _ := l["addr_info"].([]any)
 		for _, a := range addrs {
 			a, _ := a.(map[string]any)
-			if a["scope"] != "link" || a["family"] == "inet" {
+			own := a["family"] == "inet6" && a["scope"] == "link" || l["ifname"] == "lo" && a["scope"] == "host"
+			if !own { // the kernel gives and takes these by itself
 				a["dev"] = l["ifname"]
 				lines = append(lines, line("addr", a, "dev", "local", "prefixlen", "noprefixroute"))
 			}
@@ -249,6 +251,9 @@ func (m *machine) traffic(path string) []string {
 	m.t.Helper()
 	var lines []string
 	for _, q := range m.list(path, "tc", "-j", "qdisc") {
+		if q["kind"] == "noqueue" {
+			continue // what a link has by itself
+		}
 		lines = append(lines, line("qdisc", q, "kind", "handle", "dev", "parent", "root", "options"))
 		if q["kind"] == "ingress" {
 			dev := fmt.Sprint(q["dev"])

@@ -153,10 +153,7 @@ func checkRule(r netstate.Rule) error {
 	if r.From.IsValid() && r.To.IsValid() && r.From.Addr().Is4() != r.To.Addr().Is4() {
 		errs = append(errs, errors.New("from and to are of two families"))
 	}
-	if !r.From.IsValid() && !r.To.IsValid() {
-		errs = append(errs, errors.New("neither from nor to"))
-	}
-	if r.Table <= 0 || r.Priority < 0 {
+	if r.Table < 0 || r.Priority < 0 {
 		errs = append(errs, errors.New("table or priority out of its range"))
 	}
 	return errors.Join(errs...)

@@ -216,6 +216,23 @@ func testElementDeadOwner(t *testing.T, f Fixture) {
 	f.expect(t, "", onlyElements(first.Elements...), first.Elements[0].Key(), first.Elements[1].Key())
 }
 
+// A dead owner's element that was replaced is back when a later step fails.
+func testElementUndone(t *testing.T, f Fixture) {
+	pods := []string{f.NewPod(), f.NewPod()}
+	first, second := attachment(1), attachment(2)
+	f.apply(t, pods[0], first)
+	f.DelLink("", first.Owner.HostName("veth"))
+	before := f.texts(pods...)
+	second.Elements = append(second.Elements, published(second.Owner, 8001, netip.MustParseAddr("10.88.0.3")))
+	second.Routes = append(second.Routes, netstate.Route{Place: netstate.Host, Dst: netip.MustParsePrefix("198.51.100.0/24"),
+		Via: netip.MustParseAddr("203.0.113.1"), Dev: bridge})
+	if err := f.try(t, pods[1], second); err == nil {
+		t.Error("a route through an unreachable gateway was made")
+	}
+	f.same(t, before, pods...)
+	f.expect(t, "", onlyElements(first.Elements...))
+}
+
 func testElementNetNS(t *testing.T, f Fixture) {
 	pod := f.NewPod()
 	first, second := attachment(1), attachment(2)

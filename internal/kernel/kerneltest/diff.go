@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -63,30 +64,22 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 	case netstate.Link:
 		return x.linkText(s, o)
 	case netstate.Sysctl:
-		if value, ok := s.sysctls[o.Name]; ok {
-			o.Value = value
-			return o.String()
-		}
+		return s.sysctlText(o)
 	case netstate.Addr:
 		if a, ok := first(s.addrs, func(a netstate.Addr) bool { return a.Dev == o.Dev && a.Prefix == o.Prefix }); ok {
-			a.Place, a.Shared, a.DAD = o.Place, o.Shared, o.DAD
+			a.Place, a.Shared, a.DAD, a.Absent = o.Place, o.Shared, o.DAD, o.Absent
+			if o.Shared { // its connected route is whoever's who made it
+				a.NoPrefixRoute = o.NoPrefixRoute
+			}
 			return a.String()
 		}
 	case netstate.Route:
 		if r, ok := s.bestRoute(o); ok {
-			r.Place, r.Shared, r.Table, r.Priority, r.OnLink = o.Place, o.Shared, o.Table, o.Priority, o.OnLink
-			if o.Scope == 0 && r.Scope == scopeLink && !o.Via.IsValid() {
-				r.Scope = 0
-			}
-			if o.Dev == "" {
-				r.Dev = ""
-			}
-			return r.String()
+			return routeText(o, r)
 		}
 	case netstate.Rule:
-		if r, ok := first(s.rules, func(r netstate.Rule) bool { return sameRule(o, r) }); ok {
-			r.Place, r.Shared = o.Place, o.Shared
-			return r.String()
+		if slices.ContainsFunc(s.rules, func(r netstate.Rule) bool { return sameRule(o, r) }) {
+			return o.String()
 		}
 	case netstate.Neighbour:
 		if n, ok := first(s.neighbours, func(n netstate.Neighbour) bool { return n.Dev == o.Dev && n.Addr == o.Addr }); ok {
@@ -113,6 +106,38 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 		return s.nftText(o)
 	}
 	return ""
+}
+
+// sysctlText is the line of a value that was set. An optional one that is not there is as it should be.
+func (s *space) sysctlText(want netstate.Sysctl) string {
+	if value, ok := s.sysctls[want.Name]; ok {
+		want.Value = value
+		return want.String()
+	}
+	if want.Optional && !s.hasSysctl(want.Name) {
+		return want.String()
+	}
+	return ""
+}
+
+// routeText is the line of want with what it states replaced by what is there.
+func routeText(want, have netstate.Route) string {
+	text := want
+	text.Via = have.Via
+	if want.Scope != 0 || have.Scope != scopeLink || want.Via.IsValid() {
+		text.Scope = have.Scope
+	}
+	if want.Src.IsValid() {
+		text.Src = have.Src
+	}
+	if want.MTU != 0 {
+		text.MTU = have.MTU
+	}
+	if want.AdvMSS != 0 {
+		text.AdvMSS = have.AdvMSS
+	}
+	text.OnLink = want.OnLink && have.OnLink
+	return text.String()
 }
 
 // bestRoute is the route that want describes: by its gateway, if one has it, else the first.
@@ -150,8 +175,11 @@ func sameRoute(want, have netstate.Route) bool {
 	return dev && have.Dst == want.Dst && tableOf(have) == tableOf(want) && metric(have) == metric(want)
 }
 
-func sameRule(a, b netstate.Rule) bool {
-	return a.From == b.From && a.To == b.To && a.Table == b.Table && a.Priority == b.Priority
+// sameRule reports whether have is the rule that want describes; any priority will do if it asks for
+// none.
+func sameRule(want, have netstate.Rule) bool {
+	priority := want.Priority == 0 || want.Priority == have.Priority
+	return priority && want.From == have.From && want.To == have.To && cmp.Or(want.Table, mainTable) == have.Table
 }
 
 // linkText is the line of a link that is there, with the words that the wish has.
@@ -164,10 +192,12 @@ func (x *transaction) linkText(s *space, want netstate.Link) string {
 	if want.Kind != "" {
 		text.Kind = have.Kind
 	}
-	if want.MAC != "" {
+	// A shared link keeps what it has, and other programs may change the host's end of a veth.
+	made, drifts := want.Shared && want.Kind != "", want.Place == netstate.Host && want.Kind == "veth"
+	if want.MAC != "" && !made && !drifts {
 		text.MAC = have.MAC
 	}
-	if want.MTU != 0 {
+	if want.MTU != 0 && !made {
 		text.MTU = s.mtu(want.Name)
 	}
 	if want.Peer != "" && have.peer != (end{x.id(want.PeerPlace), want.Peer}) {

@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -179,17 +180,27 @@ func (x *transaction) makeRule(r netstate.Rule) error {
 	if err != nil {
 		return err
 	}
-	r.Place = ""
-	if slices.ContainsFunc(s.rules, func(have netstate.Rule) bool { return sameRule(have, r) }) {
+	if r.Priority == 0 {
+		// As Linux chooses it: before all rules but that of the local table.
+		r.Priority = lastPriority
+		for _, have := range s.rules {
+			r.Priority = min(r.Priority, have.Priority)
+		}
+		r.Priority--
+	}
+	if slices.ContainsFunc(s.rules, func(have netstate.Rule) bool { return sameRule(r, have) }) {
 		if r.Shared {
 			return nil
 		}
 		return netstate.ErrExist
 	}
-	r.Shared = false
+	r.Place, r.Shared, r.Table = "", false, cmp.Or(r.Table, mainTable)
 	s.rules = append(s.rules, r)
 	return nil
 }
+
+// lastPriority is that of the rule of the main table.
+const lastPriority = 32766
 
 func (x *transaction) makeNeighbour(n netstate.Neighbour) error {
 	s, _, err := x.dev(n.Place, n.Dev)
@@ -211,13 +222,25 @@ func (x *transaction) makeSysctl(v netstate.Sysctl) error {
 	if err != nil {
 		return err
 	}
-	if dev, ok := sysctlDev(v.Name); ok && dev != "all" && dev != "default" {
-		if _, ok := s.links[dev]; !ok {
-			return netstate.ErrNotExist
+	if !s.hasSysctl(v.Name) {
+		if v.Optional {
+			return nil
 		}
+		return netstate.ErrNotExist
 	}
 	s.sysctls[v.Name] = v.Value
 	return nil
+}
+
+// hasSysctl reports whether a value is there: one of an interface is with it, and of all others Memory
+// takes every name below the folders that it knows for one.
+func (s *space) hasSysctl(name string) bool {
+	dev, ok := sysctlDev(name)
+	if !ok || dev == "all" || dev == "default" {
+		return true
+	}
+	_, ok = s.links[dev]
+	return ok
 }
 
 func (x *transaction) makeQdisc(q netstate.Qdisc) error {

@@ -67,7 +67,7 @@ func (x *transaction) onLinks(want netstate.State) []removal {
 	for _, r := range want.Rules {
 		if !r.Shared {
 			add(r, r.Place, "", func(s *space) {
-				s.rules = slices.DeleteFunc(s.rules, func(o netstate.Rule) bool { return sameRule(o, r) })
+				s.rules = slices.DeleteFunc(s.rules, func(o netstate.Rule) bool { return sameRule(r, o) })
 			})
 		}
 	}

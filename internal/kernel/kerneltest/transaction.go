@@ -93,7 +93,7 @@ func (x *transaction) replay(want netstate.State, made map[string]bool) {
 		}
 	}
 	for _, a := range want.Addrs {
-		if a.Shared && made[a.Key()] {
+		if a.Shared && !a.Absent && made[a.Key()] {
 			_ = x.makeAddr(a)
 		}
 	}
