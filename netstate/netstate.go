@@ -71,6 +71,9 @@ type Link struct {
 	ARPNotify bool   `json:"arpNotify,omitzero"` // announce its addresses when it comes up
 	Down      bool   `json:"down,omitzero"`      // stays down
 	Promisc   bool   `json:"promisc,omitzero"`
+	// Recorded are names on the host that a record gives this attachment. On removal, a pod's veth whose other
+	// end has such a name belongs to the owner, though no alias says so: another's plugin made it.
+	Recorded []string `json:"-"`
 	// Shared: made if missing, else brought to what is said here; never removed, belongs to nobody.
 	Shared bool `json:"shared,omitzero"`
 }

@@ -82,3 +82,24 @@ func asRecorded(s netstate.State, req *plugin.Request) netstate.State {
 	}
 	return s
 }
+
+// withRecorded lets the pod's links be known by the host's interfaces that prevResult names, so that what
+// another's plugin attached can be detached.
+func withRecorded(s netstate.State, req *plugin.Request) netstate.State {
+	if req.Prev == nil {
+		return s
+	}
+	var onHost []string
+	for _, have := range req.Prev.Interfaces {
+		if have.Sandbox == "" {
+			onHost = append(onHost, have.Name)
+		}
+	}
+	s.Links = slices.Clone(s.Links)
+	for i := range s.Links {
+		if s.Links[i].Place == netstate.Pod {
+			s.Links[i].Recorded = onHost
+		}
+	}
+	return s
+}

@@ -171,10 +171,10 @@ func (e *Engine) leftState(step Step) (s netstate.State, byMark bool) {
 	}
 	if err != nil {
 		e.log.Warn("removing by name and mark only", "plugin", step.Def.Info.Type, "why", err)
-		return named(in.Owner()), true
+		return withRecorded(named(in.Owner()), step.Req), true
 	}
 	p.State.Owner = in.Owner()
-	return p.State, len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
+	return withRecorded(p.State, step.Req), len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
 }
 
 // named is all that names alone tell of an attachment: the interface on the host, the one in the pod, and

@@ -42,9 +42,7 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 		errs = append(errs, r.clear(ctx, p))
 	}
 	errs = append(errs, r.deleteLinks(ctx))
-	if len(st.Flows) > 0 {
-		errs = append(errs, forgetFlows(ctx, s.k.host.ns, st.Flows))
-	}
+	s.k.forgetFlows(ctx, st.Flows)
 	return errors.Join(errs...)
 }
 
@@ -123,6 +121,9 @@ func (r *removal) foreignPeer(ctx context.Context, l *netstate.Link, d *device) 
 	}
 	if err != nil || peer.kind != kindVeth || peer.peer != d.index || ours(peer, r.state.Owner) {
 		return false, err
+	}
+	if peer.alias == "" && slices.Contains(l.Recorded, peer.name) {
+		return false, nil
 	}
 	return r.peerInPod(ctx, peer)
 }
