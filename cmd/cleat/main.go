@@ -22,13 +22,13 @@ import (
 var version string
 
 func main() {
+	// The handler stays to the end: a second signal must not stop the undoing, which has a bound of its own.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program at once.
-	context.AfterFunc(ctx, stop)
 	code := cli.Main(ctx, cli.Config{
 		Args: os.Args[1:], Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
 		Version: programVersion(), NewRunner: newRunner,
 	})
+	stop()
 	os.Exit(code)
 }
 

@@ -30,6 +30,7 @@ const demoConf = `{
       "bridge": "cleat0",
       "isGateway": true,
       "ipMasq": true,
+      "hairpinMode": true,
       "ipam": {
         "type": "host-local",
         "dataDir": %q,
@@ -162,11 +163,11 @@ func (d *demo) namespace(name string) (*netns.Handle, error) {
 
 func (d *demo) attach(ctx context.Context) error {
 	d.say("What an attachment would do; nothing is changed:")
-	if err := d.cleat(ctx, "plan", "demo", "web"); err != nil {
+	publish := fmt.Sprintf("%d:%d", demoHostPort, demoPodPort)
+	if err := d.cleat(ctx, "plan", "demo", "web", "--publish", publish); err != nil {
 		return err
 	}
 	d.say("Attach both pods, web with a published port:")
-	publish := fmt.Sprintf("%d:%d", demoHostPort, demoPodPort)
 	if err := d.cleat(ctx, "add", "demo", "web", "--publish", publish); err != nil {
 		return err
 	}
@@ -262,9 +263,9 @@ func (d *demo) picture(ctx context.Context) error {
   +----------+-----------+   +-----------+----------+
              | veth                      | veth
   +----------+---------------------------+----------+
-  | cleat0 %-15s  (bridge)               |
+  | cleat0 %-15s (bridge)                 |
   |                                                 |
-  | host:%d --> %-31s |
+  | host:%d --> %-33s |
   +-- host -----------------------------------------+
 `, web.addr, client.addr, demoGateway, demoHostPort, netip.AddrPortFrom(web.addr, demoPodPort))
 	return nil

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
-
-	"sigs.k8s.io/yaml"
 )
 
 // format is how results are printed.
@@ -89,8 +87,8 @@ func writeStructured(w io.Writer, f format, v any) error {
 		return err
 	}
 	if f == formatYAML {
-		if data, err = yaml.JSONToYAML(data); err != nil {
-			return fmt.Errorf("encode yaml: %w", err)
+		if data, err = toYAML(data); err != nil {
+			return err
 		}
 	}
 	_, err = w.Write(data)
