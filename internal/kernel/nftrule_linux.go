@@ -118,7 +118,7 @@ func (c *ruleCompiler) match(m matchStmt) error {
 		c.emit(&expr.Lookup{SourceRegister: register(0), SetName: m.set, Invert: invert})
 		return nil
 	}
-	spec, typ := fieldSpecs[m.fields[0].name], types[0]
+	spec, typ := fieldSpecOf(m.fields[0].name), types[0]
 	switch {
 	case m.list:
 		return c.literal(typ, m.values, invert)
@@ -133,7 +133,7 @@ func (c *ruleCompiler) match(m matchStmt) error {
 // compare compares register 0, which holds field, with a value: a plain one, a prefix, or a
 // name that ends with an asterisk.
 func (c *ruleCompiler) compare(field ruleField, text string, invert bool) error {
-	spec := fieldSpecs[field.name]
+	spec := fieldSpecOf(field.name)
 	op := expr.CmpOpEq
 	if invert {
 		op = expr.CmpOpNeq
@@ -157,7 +157,7 @@ func (c *ruleCompiler) compare(field ruleField, text string, invert bool) error 
 }
 
 func (c *ruleCompiler) comparePrefix(field ruleField, text string, op expr.CmpOp) error {
-	spec := fieldSpecs[field.name]
+	spec := fieldSpecOf(field.name)
 	p, err := netip.ParsePrefix(text)
 	if err != nil || p.Addr().BitLen() != 8*spec.typ.size {
 		return fmt.Errorf("%q is no prefix of %s", text, spec.typ.name)
@@ -260,13 +260,13 @@ func (c *ruleCompiler) set(name string, types valueTypeList) (netstate.Set, erro
 func (c *ruleCompiler) loadAll(fields []ruleField) (valueTypeList, error) {
 	var types valueTypeList
 	for _, f := range fields {
-		if err := c.require(fieldSpecs[f.name].needs); err != nil {
+		if err := c.require(fieldSpecOf(f.name).needs); err != nil {
 			return nil, err
 		}
 	}
 	next := 0
 	for _, f := range fields {
-		spec := fieldSpecs[f.name]
+		spec := fieldSpecOf(f.name)
 		words := padded(spec.typ.size) / 4
 		if next+words > registers {
 			return nil, fmt.Errorf("%s and those before it are longer than %d bytes", f.name, 4*registers)
@@ -357,7 +357,7 @@ func (c *ruleCompiler) setMark(s markStmt) error {
 	if s.from == "" {
 		c.emit(&expr.Immediate{Register: register(0), Data: value})
 	} else {
-		c.load(fieldSpecs[s.from], 0)
+		c.load(fieldSpecOf(s.from), 0)
 		mask, xor := []byte{0xff, 0xff, 0xff, 0xff}, make([]byte, 4)
 		switch s.op {
 		case "&":

@@ -68,7 +68,7 @@ type masqueradeStmt struct{ flags []string }
 //	masquerade                              with random, fully-random, persistent, as after dnat and snat
 //	counter, accept, drop, return, jump CHAIN, goto CHAIN
 //
-// where FIELD is one of fieldSpecs, or iifname and oifname without the word meta. What a field needs, such as
+// where FIELD is one that fieldSpecOf knows, or iifname and oifname without the word meta. What a field needs, such as
 // an IPv4 packet for ip saddr, is checked without being said.
 func parseRule(text string) ([]ruleStmt, error) {
 	tokens, err := lexRule(text)
@@ -312,7 +312,7 @@ func (p *ruleParser) field() (ruleField, error) {
 		}
 		name = p.tokens[start].text + " " + second
 	}
-	if _, ok := fieldSpecs[name]; !ok {
+	if fieldSpecOf(name).typ == nil {
 		return ruleField{}, fmt.Errorf("unknown field %q", name)
 	}
 	f := ruleField{name: name}
