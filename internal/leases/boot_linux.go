@@ -21,11 +21,10 @@ func (f *folder) settle(ctx context.Context) error {
 	}
 	id := ""
 	if f.net.fd >= 0 {
-		st, err := f.net.stat("")
-		if err != nil {
+		var err error
+		if id, err = f.net.identity(); err != nil {
 			return err
 		}
-		id = strconv.FormatUint(st.Ino, 10)
 	}
 	used := f.cfg.BootID + " " + id + "\n"
 	if f.meta.fd >= 0 {

@@ -2,6 +2,7 @@ package leases
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 // errNotFile is what reading a folder, a symbolic link, a FIFO or the like gives: such a thing is
 // never a lease, and what a link points to is never looked at.
 var errNotFile = errors.New("not a regular file")
+
+// errShared is a file that somebody else may see under another name.
+var errShared = errors.New("not this process's own file")
 
 // dir is an open folder. All names are of files directly in it, and no link in it is
 // followed. Errors carry the whole path.
@@ -51,6 +55,17 @@ func (d dir) stat(name string) (unix.Stat_t, error) {
 		return st, d.fault("examine", "", unix.Fstat(d.fd, &st))
 	}
 	return st, d.fault("examine", name, unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW))
+}
+
+// identity tells the folder from another one that stood or will stand at its path: by its inode, and, since that is
+// used again at once, by when it was made, where the file system knows (ext4, xfs, btrfs; tmpfs counts
+// inodes up).
+func (d dir) identity() (string, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(d.fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return "", d.fault("examine", "", err)
+	}
+	return fmt.Sprintf("%d %d.%09d", st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
 }
 
 // open opens a regular file. O_NONBLOCK: a FIFO without a writer must not hold us.
@@ -142,20 +157,17 @@ func (d dir) writeOver(fd int, st unix.Stat_t, name, content string) error {
 }
 
 // refill writes another content into a file that has no other name and is as create makes
-// it; it is false if the file is not like that, and untouched.
-func (d dir) refill(name, content string) (bool, error) {
+// it; else the error is errShared and the file is untouched.
+func (d dir) refill(name, content string) error {
 	fd, st, err := d.open(name, unix.O_WRONLY)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer unix.Close(fd)
 	if st.Nlink != 1 || st.Mode&0o7777 != 0o600 || st.Uid != uint32(unix.Geteuid()) {
-		return false, nil
+		return d.fault("write", name, errShared)
 	}
-	if err := d.writeOver(fd, st, name, content); err != nil {
-		return false, err
-	}
-	return true, nil
+	return d.writeOver(fd, st, name, content)
 }
 
 // remove removes a name that is not a folder.

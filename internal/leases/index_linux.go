@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"time"
@@ -74,10 +75,10 @@ func pageOffset(i int) int64 { return int64(i+1) * pageSize }
 func (f *folder) readPage(i int) ([]byte, error) {
 	page := make([]byte, pageSize)
 	n, err := unix.Pread(f.index, page, pageOffset(i))
-	if err != nil {
-		return nil, f.meta.fault("read", "index", err)
+	if err == nil && n < pageSize {
+		err = io.ErrUnexpectedEOF
 	}
-	return page[:n], nil
+	return page, f.meta.fault("read", "index", err)
 }
 
 // heldBy returns what h holds, or else what is held under its container ID alone, and under
@@ -274,11 +275,10 @@ func (f *folder) newFile(content string) error {
 			f.head.spares = 0 // the number is a hint too
 			break
 		}
-		if ok, err := f.meta.refill("new", content); ok {
+		if f.meta.refill("new", content) == nil {
 			return nil
-		} else if err != nil {
-			return err
 		}
+		// What is not fit for it, or not a file of ours, goes.
 		if err := f.meta.remove("new"); err != nil {
 			return err
 		}

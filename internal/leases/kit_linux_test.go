@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -100,7 +103,7 @@ func addresses(leases []netstate.Lease) string {
 func folderOf(t testing.TB, p netstate.Pool) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(p.Dir, p.Network))
-	if err != nil {
+	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	var all []string
@@ -118,6 +121,7 @@ func folderOf(t testing.TB, p netstate.Pool) []string {
 		}
 		all = append(all, e.Name()+"="+string(data))
 	}
+	slices.Sort(all)
 	return all
 }
 
@@ -156,7 +160,9 @@ func checkStore(t testing.TB, p netstate.Pool) {
 		t.Fatal(err)
 	}
 	defer f.net.close()
-	if f.meta, err = openDir(filepath.Join(p.Dir, ".cleat", p.Network)); err != nil {
+	if f.meta, err = openDir(filepath.Join(p.Dir, ".cleat", p.Network)); os.IsNotExist(err) {
+		return // nothing was done here yet
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	defer f.meta.close()
@@ -223,3 +229,8 @@ func checkIndex(t testing.TB, f *folder, want map[string]string) {
 		t.Errorf("invariant: %s with %s is missing in a marked index", key, addrs)
 	}
 }
+
+func mkfifo(path string) error { return unix.Mkfifo(path, 0o600) }
+
+// noDeadline is the context of a process that is ended from outside.
+func noDeadline() context.Context { return context.Background() }

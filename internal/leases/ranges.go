@@ -1,12 +1,12 @@
 package leases
 
 import (
-	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -84,7 +84,8 @@ func describe(set []netstate.Range) string {
 	return strings.Join(parts, ", ")
 }
 
-// assign says which wanted address belongs to which set; the zero address is none.
+// assign says which wanted address belongs to which set; the zero address is none. Its errors have
+// code 7.
 func assign(p netstate.Pool) ([]netip.Addr, error) {
 	wants := make([]netip.Addr, len(p.Sets))
 	for _, a := range p.Want {
@@ -93,20 +94,21 @@ func assign(p netstate.Pool) ([]netip.Addr, error) {
 			if !inSet(set, a) {
 				continue
 			}
-			if wants[i].IsValid() {
-				full = true
-				continue
+			if !wants[i].IsValid() {
+				at = i
+				break
 			}
-			at = i
-			break
+			full = true
 		}
-		switch why := reserved(p, a); {
+		why := reserved(p, a)
+		switch {
 		case at < 0 && full:
-			return nil, fmt.Errorf("reserve %s: its range set gives one address, and another one of it was asked for too", a)
+			why = "asked for, and so is another address of its range set, which gives one"
 		case at < 0:
-			return nil, fmt.Errorf("reserve %s: it lies in no range of the network", a)
-		case why != "":
-			return nil, fmt.Errorf("reserve %s: it is %s", a, why)
+			why = "in no range of the network"
+		}
+		if why != "" {
+			return nil, cni.Errorf(cni.CodeInvalidConfig, "requested address %s is %s", a, why)
 		}
 		wants[at] = a
 	}

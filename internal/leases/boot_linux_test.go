@@ -1,0 +1,209 @@
+package leases
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// TestReboot tries each ground for keeping a lease.
+func TestReboot(t *testing.T) {
+	before, after := boot.Add(-time.Hour), boot.Add(time.Hour)
+	for _, test := range []struct {
+		name   string
+		bootID string // of the folder; "" is missing
+		made   time.Time
+		alive  bool
+		kept   bool
+	}{
+		{"same-boot", "boot-1", before, false, true},
+		{"other-boot-old-dead", "boot-0", before, false, false},
+		{"other-boot-old-alive", "boot-0", before, true, true},
+		{"other-boot-new-dead", "boot-0", after, false, true},
+		{"no-boot-old-dead", "", before, false, false},
+		{"no-boot-old-alive", "", before, true, true},
+		{"no-boot-new-dead", "", after, false, true},
+		{"at-boot", "", boot, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			asked := 0
+			s := newStore(t, func(c *Config) {
+				c.Alive = func(id string) bool {
+					asked++
+					return test.alive && id == "old"
+				}
+			})
+			p := poolOf(t, tiny)
+			if test.bootID != "" {
+				earlier := newStore(t, func(c *Config) { c.BootID = test.bootID })
+				add(t, earlier, p, "old")
+			} else {
+				put(t, p, "10.9.0.2", "old\r\neth0")
+			}
+			file := filepath.Join(p.Dir, "net", "10.9.0.2")
+			if err := os.Chtimes(file, test.made, test.made); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Reserve(t.Context(), p, owner("old"), true)
+			if kept := errors.Is(err, netstate.ErrExist); kept != test.kept {
+				t.Errorf("dry run: error %v", err)
+			}
+			if _, err := os.Lstat(file); err != nil {
+				t.Errorf("the dry run changed the folder: %v", err)
+			}
+			held, err := s.Held(t.Context(), p, owner("old"))
+			if kept := len(held) == 1; err != nil || kept != test.kept {
+				t.Errorf("held %v, error %v", held, err)
+			}
+			asked = 0
+			add(t, s, p, "new")
+			if asked > 0 {
+				t.Errorf("asked %d times after the first use in this boot", asked)
+			}
+			checkStore(t, p)
+		})
+	}
+}
+
+// TestRebootFillsNoPool is the whole story: every address is taken, the machine is started anew, and no DEL comes.
+func TestRebootFillsNoPool(t *testing.T) {
+	p := poolOf(t, tiny)
+	for _, bootID := range []string{"boot-1", "boot-2", "boot-3"} {
+		s := newStore(t, func(c *Config) {
+			c.BootID, c.BootTime = bootID, time.Now().Add(time.Hour)
+		})
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			add(t, s, p, id+bootID)
+		}
+		checkStore(t, p)
+	}
+}
+
+func TestCollectReturnsVoids(t *testing.T) {
+	s, p := newStore(t, nil), poolOf(t, tiny)
+	file := put(t, p, "10.9.0.2", "old\r\neth0")
+	if err := os.Chtimes(file, boot.Add(-time.Hour), boot.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, p, "10.9.0.3", "new\r\neth0")
+	freed, err := s.Collect(t.Context(), p, nil, false)
+	if err != nil || addresses(freed) != "10.9.0.2 10.9.0.3" {
+		t.Errorf("freed %v, error %v", freed, err)
+	}
+}
+
+// writeRecord writes a record as the reference library does.
+func writeRecord(t *testing.T, stateDir, name string, record map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(stateDir, "results", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAliveByRecord uses this process's own namespace as that of a container; it is only opened.
+func TestAliveByRecord(t *testing.T) {
+	state := t.TempDir()
+	for id, netns := range map[string]string{
+		"living": "/proc/self/ns/net", "other-kind": "/proc/self/ns/mnt", "gone": filepath.Join(state, "gone"), "file": state + "/file", "none": "",
+	} {
+		writeRecord(t, state, "net-"+id+"-eth0", map[string]any{"kind": "cniCacheV1", "containerId": id, "ifName": "eth0", "networkName": "net", "netns": netns})
+	}
+	writeRecord(t, state, "net-kind-eth0", map[string]any{"kind": "other", "containerId": "kind", "netns": "/proc/self/ns/net"})
+	for name, content := range map[string]string{"file": "", "results/empty": "", "results/list": "[1]", "results/text": "\x00"} {
+		if err := os.WriteFile(filepath.Join(state, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mkfifo(filepath.Join(state, "results", "fifo")); err != nil {
+		t.Fatal(err)
+	}
+	s, p := newStore(t, func(c *Config) { c.StateDir = state }), poolOf(t, "10.9.0.0/24 10.9.0.2-10.9.0.99")
+	for i, id := range []string{"living", "other-kind", "gone", "file", "none", "kind", "unknown"} {
+		file := put(t, p, "10.9.0.1"+string(rune('0'+i)), id+"\r\neth0")
+		if err := os.Chtimes(file, boot.Add(-time.Hour), boot.Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	del(t, s, p, "nobody")
+	if diff := cmp.Diff([]string{"10.9.0.10=living\r\neth0"}, leaseFiles(t, p)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLostStore proves that the addresses of living containers are not given out when the store was removed or moved under
+// them.
+func TestLostStore(t *testing.T) {
+	for _, lose := range []struct {
+		name string
+		path func(p netstate.Pool) string
+	}{
+		{"all", func(p netstate.Pool) string { return p.Dir }},
+		{"network", func(p netstate.Pool) string { return filepath.Join(p.Dir, p.Network) }},
+	} {
+		t.Run(lose.name, func(t *testing.T) {
+			state := t.TempDir()
+			s, p := newStore(t, func(c *Config) { c.StateDir = state }), poolOf(t, tiny, v6)
+			if got := add(t, s, p, "c1"); got != "10.9.0.2 fd00::2" {
+				t.Fatal(got)
+			}
+			writeRecord(t, state, "net-c1-eth0", map[string]any{
+				"kind": "cniCacheV1", "containerId": "c1", "ifName": "eth0", "networkName": "net", "netns": "/proc/self/ns/net",
+				"result": map[string]any{"cniVersion": "1.1.0", "ips": []any{map[string]any{"address": "10.9.0.2/29"}, map[string]any{"address": "fd00::2/64"}, map[string]any{"address": "192.0.2.1/24"}}},
+			})
+			writeRecord(t, state, "net-c2-eth0", map[string]any{
+				"kind": "cniCacheV1", "containerId": "c2", "ifName": "eth0", "networkName": "net", "netns": "/proc/self/ns/net",
+				"result": map[string]any{"cniVersion": "0.2.0", "ip4": map[string]any{"ip": "10.9.0.3/29"}},
+			})
+			writeRecord(t, state, "other-c3-eth0", map[string]any{
+				"kind": "cniCacheV1", "containerId": "c3", "ifName": "eth0", "networkName": "other", "netns": "/proc/self/ns/net",
+				"result": map[string]any{"ips": []any{map[string]any{"address": "10.9.0.4/29"}}},
+			})
+			if err := os.RemoveAll(lose.path(p)); err != nil {
+				t.Fatal(err)
+			}
+			peeked, err := s.Reserve(t.Context(), p, owner("c9"), true)
+			if err != nil || addresses(peeked) != "10.9.0.4 fd00::3" {
+				t.Errorf("peeked %v, error %v", peeked, err)
+			}
+			if _, err := s.Reserve(t.Context(), p, owner("c1"), true); !errors.Is(err, netstate.ErrExist) {
+				t.Errorf("error %v", err)
+			}
+			del(t, s, p, "nobody") // without folder it makes none, and takes no chance away
+			if got := add(t, s, p, "c9"); got != "10.9.0.4 fd00::3" {
+				t.Error(got)
+			}
+			want := "10.9.0.2=c1 10.9.0.3=c2 10.9.0.4=c9 fd00::2=c1 fd00::3=c9"
+			if diff := cmp.Diff(want, strings.ReplaceAll(strings.Join(leaseFiles(t, p), " "), "\r\neth0", "")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			checkStore(t, p)
+		})
+	}
+}
+
+func TestKernelBootTime(t *testing.T) {
+	got, err := kernelBootTime()
+	if err != nil || got.After(time.Now()) || got.Year() < 2000 {
+		t.Errorf("%v, error %v", got, err)
+	}
+	s, err := New(Config{})
+	if err != nil || len(s.cfg.BootID) != 36 {
+		t.Errorf("boot id %q, error %v", s.cfg.BootID, err)
+	}
+}
