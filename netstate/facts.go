@@ -21,3 +21,9 @@ func (f Facts) AddrsOf(p Place, dev string) []Addr {
 	}
 	return list
 }
+
+// WantsUplink reports whether the uplink is asked for, when the links that were asked for are in f as far as
+// they exist.
+func (q Query) WantsUplink(f Facts) bool {
+	return q.Uplink || q.UplinkIfMissing && len(f.Links) < len(q.Links)
+}

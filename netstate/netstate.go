@@ -242,6 +242,8 @@ type Difference struct {
 type Query struct {
 	Links  []Ref // these links, with their addresses
 	Uplink bool  // the host's interface of the default route (IPv4 first)
+	// UplinkIfMissing: Uplink is only needed where one of Links is missing.
+	UplinkIfMissing bool
 }
 
 // Ref names a link.

@@ -16,7 +16,7 @@ import (
 // dadTimeout bounds the wait for duplicate address detection, which takes 1 to 2 s.
 const dadTimeout = 5 * time.Second
 
-// addAddrs adds the addresses of one place that are not there.
+// addAddrs adds the addresses of one place that are not there, and removes those that must not be.
 func (c *change) addAddrs(ctx context.Context, b *batch, p netstate.Place) error {
 	for i := range c.state.Addrs {
 		a := &c.state.Addrs[i]
@@ -26,6 +26,12 @@ func (c *change) addAddrs(ctx context.Context, b *batch, p netstate.Place) error
 		d, err := c.device(ctx, netstate.Ref{Place: p, Name: a.Dev})
 		if err != nil {
 			return about(a, err)
+		}
+		if a.Absent {
+			gone := deleteAddr(a, d.index)
+			gone.undo = c.s.reverse(p, &request{kind: unix.RTM_NEWADDR, flags: unix.NLM_F_CREATE, body: addrMessage(a, d.index), object: a, step: "put back"})
+			*b = append(*b, gone)
+			continue
 		}
 		if a.Shared && hasAddr(d, a.Prefix) {
 			continue

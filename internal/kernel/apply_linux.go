@@ -159,10 +159,8 @@ func (c *change) applyRules(ctx context.Context) error {
 
 // forgetFlows makes packets of known connections take the new way. It comes when the way is open.
 func (c *change) forgetFlows(ctx context.Context) error {
-	if len(c.state.Flows) == 0 {
-		return nil
-	}
-	return forgetFlows(ctx, c.s.k.host.ns, c.state.Flows)
+	c.s.k.forgetFlows(ctx, c.state.Flows)
+	return nil
 }
 
 // addSettings adds what is set before a link comes up.
@@ -176,7 +174,7 @@ func (c *change) addSettings(ctx context.Context, b *batch, p netstate.Place) er
 		if err != nil {
 			return err
 		}
-		if l.Kind == "" {
+		if l.Kind == "" || l.Shared && !d.made {
 			if err := c.adjust(b, l, d); err != nil {
 				return err
 			}

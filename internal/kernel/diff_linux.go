@@ -173,6 +173,7 @@ func (c *comparison) sysctlsHere(list []netstate.Sysctl) error {
 	for _, want := range list {
 		value, err := readSysctl(want)
 		switch {
+		case errors.Is(err, netstate.ErrNotExist) && want.Optional:
 		case errors.Is(err, netstate.ErrNotExist):
 			c.note(want, nil)
 		case err != nil:
@@ -217,6 +218,12 @@ func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr) {
 		if a.prefix != want.Prefix || a.flags&unix.IFA_F_DADFAILED != 0 {
 			continue
 		}
+		if want.Absent {
+			have := *want
+			have.Absent = false
+			c.diffs = append(c.diffs, netstate.Difference{Object: want.Key(), Have: have.String()})
+			return
+		}
 		have := *want
 		have.NoPrefixRoute = a.flags&unix.IFA_F_NOPREFIXROUTE != 0
 		if have != *want && !want.Shared {
@@ -224,7 +231,9 @@ func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr) {
 		}
 		return
 	}
-	c.note(want, nil)
+	if !want.Absent {
+		c.note(want, nil)
+	}
 }
 
 func (c *comparison) routes(ctx context.Context) error {

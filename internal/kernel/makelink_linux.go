@@ -97,7 +97,7 @@ func (c *change) makeSimple(ctx context.Context, l *netstate.Link) error {
 	}
 	m := linkMessage(0, 0, 0)
 	m.text(unix.IFLA_IFNAME, l.Name)
-	if l.MTU != 0 {
+	if l.MTU != 0 && l.Kind != kindBridge {
 		m.u32(unix.IFLA_MTU, uint32(l.MTU))
 	}
 	// A bridge with an address of its own choice takes that of its lowest port, and changes it as ports
@@ -124,6 +124,33 @@ func (c *change) makeSimple(ctx context.Context, l *netstate.Link) error {
 		return makeError(l, err)
 	}
 	c.became(l, d)
+	return c.pinMTU(ctx, l, d)
+}
+
+// pinMTU gives a bridge that was made its MTU. One that was never set follows the smallest of the
+// ports' (Linux 4.17), and setting one that it has already does not count.
+func (c *change) pinMTU(ctx context.Context, l *netstate.Link, d *device) error {
+	if l.Kind != kindBridge || l.MTU == 0 {
+		return nil
+	}
+	conn, err := c.conn(l.Place)
+	if err != nil {
+		return err
+	}
+	set := func(mtu int) *request {
+		m := linkMessage(d.index, 0, 0)
+		m.u32(unix.IFLA_MTU, uint32(mtu))
+		return &request{kind: unix.RTM_NEWLINK, body: m, object: l, step: fmt.Sprintf("set mtu %d", mtu)}
+	}
+	if d.mtu == l.MTU {
+		if err := conn.run1(ctx, set(l.MTU-1)); err != nil {
+			return err
+		}
+	}
+	if err := conn.run1(ctx, set(l.MTU)); err != nil {
+		return err
+	}
+	d.mtu = l.MTU
 	return nil
 }
 

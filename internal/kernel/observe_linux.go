@@ -37,7 +37,7 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		f.Links = append(f.Links, l)
 		f.Addrs = append(f.Addrs, d.addrs...)
 	}
-	if q.Uplink {
+	if q.WantsUplink(f) {
 		var err error
 		if f.Uplink, err = w.uplink(ctx); err != nil {
 			return f, err

@@ -49,6 +49,9 @@ func (c *change) setSysctlsOf(p netstate.Place, list []netstate.Sysctl) error {
 	err = sp.do(func() error {
 		for _, s := range list {
 			old, err := readSysctl(s)
+			if s.Optional && errors.Is(err, netstate.ErrNotExist) {
+				continue
+			}
 			if err != nil {
 				return err
 			}

@@ -145,7 +145,7 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 			f.Addrs = append(f.Addrs, all.AddrsOf(ref.Place, ref.Name)...)
 		}
 	}
-	if q.Uplink {
+	if q.WantsUplink(f) {
 		f.Uplink = all.Uplink
 	}
 	return f

@@ -76,7 +76,7 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 			}
 		}
 	}
-	if q.Uplink {
+	if q.WantsUplink(f) {
 		if dev := x.w[hostID].uplink(); dev != "" {
 			f.Uplink = x.seen(netstate.Host, dev)
 		}
