@@ -26,11 +26,12 @@ func Plugin() planned.Definition {
 	})
 }
 
-// ask wants the bridge, and the VLAN's gateway interface, as they are: an existing one keeps what it has.
+// ask wants the bridge, and the VLAN's gateway interface, as they are: an existing one keeps what it has. A bridge
+// that is to be made inherits the uplink's MTU.
 func ask(c Config, _ planned.Input) netstate.Query {
 	q := netstate.Query{
-		Links:  []netstate.Ref{{Place: netstate.Host, Name: c.bridge}},
-		Uplink: c.mtu == 0,
+		Links:           []netstate.Ref{{Place: netstate.Host, Name: c.bridge}},
+		UplinkIfMissing: c.mtu == 0,
 	}
 	if c.hasVLANGateway() {
 		q.Links = append(q.Links, netstate.Ref{Place: netstate.Host, Name: c.vlanGateway()})

@@ -57,6 +57,7 @@ const (
 	minMTU        = 68    // of IPv4 (RFC 791)
 	minMTU6       = 1280  // of IPv6 (RFC 8200)
 	maxMTU        = 65535 // of veth and bridge
+	ethernetMTU   = 1500
 	maxVLAN       = 4094
 )
 

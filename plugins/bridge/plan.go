@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -64,7 +65,7 @@ func (p *planner) bridge() error {
 		Bridge:  netstate.Bridge{VLANFiltering: p.conf.vlan != 0 || len(p.conf.trunk) > 0 || have.Bridge.VLANFiltering},
 	}
 	if !exists {
-		br.MTU = min(p.seen.Uplink.MTU, maxMTU)
+		br.MTU = cmp.Or(min(p.seen.Uplink.MTU, maxMTU), ethernetMTU)
 	}
 	if p.mtu = p.conf.mtu; p.mtu == 0 {
 		p.mtu = br.MTU

@@ -1,7 +1,7 @@
 // Package loopback is the loopback plugin: it sets the lo interface of a pod up.
 //
 // Lo is every namespace's own and is not made here, so there is nothing to configure and CNI_IFNAME says
-// nothing. Removing the attachment sets lo down again.
+// nothing. It stays up when the attachment is removed: another one may use it.
 package loopback
 
 import (

@@ -1,0 +1,373 @@
+package plugins_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/internal/sandbox"
+)
+
+func pid() int { return os.Getpid() }
+
+// families are the indexes of the addresses above.
+var families = map[string]int{"ipv4": 0, "ipv6": 1}
+
+func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+func udp(host, container int) cni.PortMapping {
+	return cni.PortMapping{HostPort: host, ContainerPort: container, Protocol: "udp"}
+}
+
+// call is who asks whom, and what the answer must be.
+type call struct {
+	name    string
+	from    *netns.Handle
+	network string
+	to      string
+	want    string
+}
+
+func (m *machine) expect(t *testing.T, calls []call) {
+	t.Helper()
+	for _, c := range calls {
+		wait := patience
+		if strings.HasPrefix(c.want, "no ") {
+			wait = refusal
+		}
+		got := m.ask(c.from, c.network, c.to, wait)
+		if got != c.want && !(strings.HasPrefix(c.want, "no ") && strings.HasPrefix(got, "no ")) {
+			t.Errorf("%s: %s %s: got %q, want %q", c.name, c.network, c.to, got, c.want)
+		}
+	}
+}
+
+func TestPodsTalk(t *testing.T) {
+	m := newMachine(t)
+	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
+	a := m.attach(m.newPod(2, podNetwork, ports...), "tcp :80", "udp :53")
+	b := m.attach(m.newPod(3, podNetwork), "tcp :80", "udp :53")
+	other := m.attach(m.newPod(2, strings.NewReplacer("cni0", "cni1", "10.88.", "10.89.", "fd00:88:", "fd00:89:", `"pods"`, `"others"`).Replace(podNetwork)))
+	m.serve(m.outside, "tcp", ":8080", "outside")
+	for name, i := range families {
+		t.Run(name, func(t *testing.T) {
+			ipA, ipB := a.address(i == 1).String(), b.address(i == 1).String()
+			gateway := netip.MustParsePrefix([]string{"10.88.0.0/16", "fd00:88::/64"}[i]).Addr().Next().String()
+			m.expect(t, []call{
+				{"pod to pod", b.ns, "tcp", at(ipA, 80), "pod2 sees " + ipB},
+				{"pod to pod back", a.ns, "udp", at(ipB, 53), "pod3 sees " + ipA},
+				{"host to pod", m.host, "tcp", at(ipA, 80), "pod2 sees " + gateway},
+				{"pod to the world", a.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
+				{"the world to a port", m.outside, "tcp", at(hostAddr[i], 8080), "pod2 sees " + outsideAddr[i]},
+				{"the world to a port, udp", m.outside, "udp", at(hostAddr[i], 5353), "pod2 sees " + outsideAddr[i]},
+				{"host to its port", m.host, "tcp", at(hostAddr[i], 8080), "pod2 sees " + hostAddr[i]},
+				{"host to its port, udp", m.host, "udp", at(hostAddr[i], 5353), "pod2 sees " + hostAddr[i]},
+				{"the pod itself", a.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
+				{"the pod itself, udp", a.ns, "udp", at(hostAddr[i], 5353), "pod2 sees " + gateway},
+				{"sibling", b.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
+				{"sibling, udp", b.ns, "udp", at(hostAddr[i], 5353), "pod2 sees " + gateway},
+				{"sibling by the gateway", b.ns, "tcp", at(gateway, 8080), "pod2 sees " + gateway},
+				{"pod of another bridge", other.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
+				{"a port of another host", b.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
+				{"a port that is not mapped", m.outside, "tcp", at(hostAddr[i], 8081), "no connection"},
+			})
+		})
+	}
+	m.expect(t, []call{
+		{"localhost", m.host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"},
+		{"localhost, another address", m.host, "tcp", "127.1.2.3:8080", "pod2 sees 10.88.0.1"},
+		{"localhost, udp", m.host, "udp", "127.0.0.1:5353", "pod2 sees 10.88.0.1"},
+	})
+	for _, p := range []*pod{a, b, other} {
+		if found := m.check(t, p.attachment); found != "" {
+			t.Errorf("CHECK of pod%d: %s", p.pod, found)
+		}
+	}
+	if list := m.run(m.host, "nft list ruleset"); !strings.Contains(list, "10.88.0.2 . 80") {
+		t.Errorf("nft does not list the mapping:\n%s", list)
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	m := newMachine(t)
+	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
+	text := func() string {
+		var lines []string
+		for _, line := range strings.Split(m.run(m.host, "nft list ruleset")+m.run(m.host, "ip -o addr")+m.run(m.host, "ip -o link"), "\n") {
+			// The bridge's state follows its ports'.
+			if !strings.Contains(line, "cni0") {
+				lines = append(lines, line)
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
+	var before string
+	for i, forget := range []func(p *pod){
+		func(*pod) {},
+		func(*pod) {},
+		func(p *pod) { p.netns = "" },
+		func(p *pod) { p.prev = nil },
+		func(p *pod) { p.netns, p.prev, p.ports = "", nil, nil },
+	} {
+		p := m.attach(m.newPod(2, podNetwork, ports...))
+		forget(p)
+		m.del(t, p.attachment)
+		m.del(t, p.attachment)
+		if i == 0 {
+			before = text()
+		} else if after := text(); after != before {
+			t.Errorf("run %d left something: before\n%s\nafter\n%s", i, before, after)
+		}
+	}
+}
+
+func TestPortmapOptions(t *testing.T) {
+	conf := func(options string) string {
+		return strings.Replace(podNetwork, `"type":"portmap",`, `"type":"portmap",`+options, 1)
+	}
+	for _, tc := range []struct {
+		name, options          string
+		outside, sibling, self string
+		localhost              string
+	}{
+		{"no-snat", `"snat":false,`, "pod2 sees 192.0.2.9", "", "", "no connection"},
+		{"masq-all", `"masqAll":true,`, "pod2 sees 10.88.0.1", "pod2 sees 10.88.0.1", "pod2 sees 10.88.0.1", "pod2 sees 10.88.0.1"},
+		{"mark-bit", `"markMasqBit":20,`, "pod2 sees 192.0.2.9", "pod2 sees 10.88.0.1", "pod2 sees 10.88.0.1", "pod2 sees 10.88.0.1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newMachine(t)
+			a := m.attach(m.newPod(2, conf(tc.options), tcp(8080, 80)), "tcp :80")
+			b := m.attach(m.newPod(3, conf(tc.options)))
+			calls := []call{
+				{"outside", m.outside, "tcp", "192.0.2.1:8080", tc.outside},
+				{"localhost", m.host, "tcp", "127.0.0.1:8080", tc.localhost},
+			}
+			if tc.sibling != "" {
+				calls = append(calls,
+					call{"sibling", b.ns, "tcp", "192.0.2.1:8080", tc.sibling},
+					call{"self", a.ns, "tcp", "192.0.2.1:8080", tc.self})
+			}
+			m.expect(t, calls)
+			if found := m.check(t, a.attachment); found != "" {
+				t.Errorf("CHECK: %s", found)
+			}
+		})
+	}
+}
+
+func TestHostIP(t *testing.T) {
+	m := newMachine(t)
+	m.run(m.host, "ip addr add 192.0.2.2/24 dev up0")
+	m.run(m.host, "ip addr add 2001:db8::2/64 dev up0 nodad")
+	mapping := func(host, container int, ip string) cni.PortMapping {
+		return cni.PortMapping{HostPort: host, ContainerPort: container, Protocol: "TCP", HostIP: ip}
+	}
+	m.attach(m.newPod(2, podNetwork, mapping(80, 80, "192.0.2.2"), mapping(80, 80, "2001:db8::2"), mapping(82, 80, "127.0.0.1"), mapping(83, 80, "::")), "tcp :80")
+	m.attach(m.newPod(3, podNetwork, tcp(80, 80)), "tcp :80")
+	m.expect(t, []call{
+		{"the address of the mapping", m.outside, "tcp", "192.0.2.2:80", "pod2 sees 192.0.2.9"},
+		{"another address", m.outside, "tcp", "192.0.2.1:80", "pod3 sees 192.0.2.9"},
+		{"the address of the mapping, v6", m.outside, "tcp", "[2001:db8::2]:80", "pod2 sees 2001:db8::9"},
+		{"another address, v6", m.outside, "tcp", "[2001:db8::1]:80", "pod3 sees 2001:db8::9"},
+		{"for the host alone", m.host, "tcp", "127.0.0.1:82", "pod2 sees 10.88.0.1"},
+		{"for the host alone, from outside", m.outside, "tcp", "192.0.2.1:82", "no connection"},
+		{"one family alone", m.outside, "tcp", "[2001:db8::1]:83", "pod2 sees 2001:db8::9"},
+		{"the other family", m.outside, "tcp", "192.0.2.1:83", "no connection"},
+	})
+}
+
+// TestLocalnetStaysClosed: route_localnet must not open what listens on 127.0.0.1.
+func TestLocalnetStaysClosed(t *testing.T) {
+	m := newMachine(t)
+	p := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)))
+	m.serve(m.host, "tcp", "127.0.0.1:9999", "host")
+	for _, line := range []string{
+		"ip addr del 127.0.0.1/8 dev lo", "ip route add 127.0.0.1/32 via 10.88.0.1",
+		"sysctl -qw net.ipv4.conf.eth0.route_localnet=1", "sysctl -qw net.ipv4.conf.all.route_localnet=1",
+	} {
+		m.run(p.ns, line)
+	}
+	m.expect(t, []call{
+		{"the host itself", m.host, "tcp", "127.0.0.1:9999", "host sees 127.0.0.1"},
+		{"a pod", p.ns, "tcp", "127.0.0.1:9999", "no connection"},
+	})
+	// Without the guard the pod gets through: the test would notice.
+	m.run(m.host, "nft flush chain inet cleat localnet_guard")
+	m.expect(t, []call{{"a pod without the guard", p.ns, "tcp", "127.0.0.1:9999", "host sees 10.88.0.2"}})
+}
+
+func TestUDPSenderFollowsThePort(t *testing.T) {
+	m := newMachine(t)
+	first := m.attach(m.newPod(2, podNetwork, udp(5005, 53)), "udp :53")
+	var conn net.Conn
+	err := m.outside.Do(func() error {
+		var err error
+		conn, err = net.Dial("udp", "192.0.2.1:5005")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ask := func() string { return exchange(conn, "udp", deadline(patience)) }
+	if got := ask(); got != "pod2 sees 192.0.2.9" {
+		t.Fatalf("first pod: %q", got)
+	}
+	m.del(t, first.attachment)
+	m.serve(m.host, "udp", "192.0.2.1:5005", "host")
+	if got := ask(); got != "host sees 192.0.2.9" {
+		t.Errorf("after DEL: %q, want the host's own server", got)
+	}
+	m.attach(m.newPod(3, podNetwork, udp(5005, 53)), "udp :53")
+	if got := ask(); got != "pod3 sees 192.0.2.9" {
+		t.Errorf("after the next ADD: %q", got)
+	}
+}
+
+func TestSpoofedFramesAreDropped(t *testing.T) {
+	m := newMachine(t)
+	a := m.attach(m.newPod(2, podNetwork))
+	b := m.attach(m.newPod(3, podNetwork), "tcp :80")
+	to := at(b.address(false).String(), 80)
+	m.expect(t, []call{{"own mac", a.ns, "tcp", to, "pod3 sees 10.88.0.2"}})
+	m.run(a.ns, "ip link set eth0 address 02:00:00:00:00:99")
+	m.expect(t, []call{{"another mac", a.ns, "tcp", to, "no connection"}})
+	i := slices.IndexFunc(a.prev.Interfaces, func(dev cni.Interface) bool { return dev.Name == "eth0" })
+	m.run(a.ns, "ip link set eth0 address "+a.prev.Interfaces[i].MAC)
+	m.expect(t, []call{{"own mac again", a.ns, "tcp", to, "pod3 sees 10.88.0.2"}})
+}
+
+func TestIsolatedPorts(t *testing.T) {
+	m := newMachine(t)
+	network := strings.Replace(podNetwork, `"macspoofchk":true`, `"portIsolation":true`, 1)
+	a, b := m.attach(m.newPod(2, network)), m.attach(m.newPod(3, network), "tcp :80")
+	m.expect(t, []call{
+		{"isolated pods", a.ns, "tcp", at(b.address(false).String(), 80), "no connection"},
+		{"the host", m.host, "tcp", at(b.address(false).String(), 80), "pod3 sees 10.88.0.1"},
+	})
+	if found := m.check(t, a.attachment); found != "" {
+		t.Errorf("CHECK: %s", found)
+	}
+}
+
+func TestBridgeIsSteady(t *testing.T) {
+	m := newMachine(t)
+	state := func() string {
+		var words []string
+		for _, w := range strings.Fields(m.run(m.host, "ip -o link show cni0")) {
+			if strings.Contains(w, ":") && len(w) == 17 || len(words) > 0 && words[len(words)-1] == "mtu" || w == "mtu" {
+				words = append(words, w)
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	conf := func(mtu int) string {
+		return fmt.Sprintf(`{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"bridge","mtu":%d}]}`, mtu)
+	}
+	m.attach(m.newPod(2, conf(9000)))
+	before := state()
+	if !strings.Contains(before, "mtu 9000") {
+		t.Errorf("bridge: %s", before)
+	}
+	small := m.attach(m.newPod(3, conf(1400)))
+	if after := state(); after != before {
+		t.Errorf("a pod with smaller frames changed the bridge from %q to %q", before, after)
+	}
+	m.del(t, small.attachment)
+	large := m.attach(m.newPod(4, conf(9100)))
+	if after := state(); !strings.Contains(after, "mtu 9100") {
+		t.Errorf("a pod with larger frames: bridge %q", after)
+	}
+	if found := m.check(t, large.attachment); found != "" {
+		t.Errorf("CHECK: %s", found)
+	}
+}
+
+// TestWithoutIPv6: a kernel without IPv6 has nothing below /proc/sys/net/ipv6.
+func TestWithoutIPv6(t *testing.T) {
+	m := newMachine(t)
+	const v4 = `{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"bridge","isDefaultGateway":true,"ipMasq":true,
+	  "ipam":{"type":"numbered","subnets":["10.88.0.0/16"]}},{"type":"portmap","capabilities":{"portMappings":true}}]}`
+	a, both := m.newPod(2, v4, tcp(8080, 80)), m.newPod(3, podNetwork)
+	for _, ns := range []*netns.Handle{m.host, a.ns, both.ns} {
+		m.run(ns, "mount -t tmpfs tmpfs /proc/sys/net/ipv6")
+		t.Cleanup(func() { m.runAnyway(ns, "umount /proc/sys/net/ipv6") })
+	}
+	m.attach(a, "tcp4 :80")
+	m.expect(t, []call{{"outside", m.outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
+	if found := m.check(t, a.attachment); found != "" {
+		t.Errorf("CHECK: %s", found)
+	}
+	if err := m.tryAdd(t, both.attachment); err == nil || !strings.Contains(err.Error(), "IPv6 is disabled") {
+		t.Errorf("ADD with IPv6 addresses: %v", err)
+	}
+	m.del(t, a.attachment)
+}
+
+// TestSCTP sends the first packet of an association; the sandbox's kernel may have no sockets for more.
+func TestSCTP(t *testing.T) {
+	m := newMachine(t)
+	if _, err := os.Stat("/proc/sys/net/netfilter/nf_conntrack_sctp_timeout_established"); err != nil {
+		sandbox.Need(t, "conntrack-sctp", err.Error())
+	}
+	p := m.attach(m.newPod(2, podNetwork, cni.PortMapping{HostPort: 9899, ContainerPort: 3868, Protocol: "SCTP"}))
+	for name, i := range families {
+		t.Run(name, func(t *testing.T) {
+			network := []string{"ip4:132", "ip6:132"}[i]
+			var in net.PacketConn
+			err := p.ns.Do(func() error {
+				var err error
+				in, err = net.ListenPacket(network, []string{"0.0.0.0", "::"}[i])
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			err = m.outside.Do(func() error {
+				out, err := net.Dial(network, hostAddr[i])
+				if err != nil {
+					return err
+				}
+				defer out.Close()
+				_, err = out.Write(sctpInit(40000, 9899))
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := in.SetReadDeadline(deadline(patience)); err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, 512)
+			n, from, err := in.ReadFrom(buf)
+			if err != nil {
+				t.Fatalf("nothing came to the pod: %v", err)
+			}
+			if port := binary.BigEndian.Uint16(buf[2:]); n < 12 || port != 3868 || from.String() != outsideAddr[i] {
+				t.Errorf("got %d bytes for port %d from %s, want port 3868 from %s", n, port, from, outsideAddr[i])
+			}
+		})
+	}
+}
+
+// sctpInit is a packet with an INIT chunk (RFC 9260, section 3.3.2).
+func sctpInit(from, to uint16) []byte {
+	b := binary.BigEndian.AppendUint16(nil, from)
+	b = binary.BigEndian.AppendUint16(b, to)
+	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)             // verification tag 0, checksum
+	b = append(b, 1, 0, 0, 20, 0, 0, 0, 1)            // INIT, 20 bytes, initiate tag
+	b = append(b, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1) // window, streams, initial TSN
+	sum := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+	binary.LittleEndian.PutUint32(b[8:], sum)
+	return b
+}
