@@ -89,19 +89,21 @@ func isTable(spec *ast.ValueSpec, written map[string]bool) bool {
 	return true
 }
 
-// isLiteral reports whether a value is written down: no call makes it, except one that parses an address.
+// isLiteral reports whether a value is written down: no call makes it or a part of it when the program starts,
+// except one that parses an address.
 func isLiteral(e ast.Expr) bool {
-	switch e := e.(type) {
-	case *ast.CompositeLit:
-		return len(e.Elts) > 0 // an empty one waits to be filled
-	case *ast.UnaryExpr:
-		return e.Op == token.AND && isLiteral(e.X)
-	case *ast.SelectorExpr, *ast.BasicLit:
-		return true
-	case *ast.CallExpr:
-		return isCallOf(e, "netip.MustParseAddr", "netip.MustParsePrefix")
+	if lit, ok := e.(*ast.CompositeLit); ok && len(lit.Elts) == 0 {
+		return false // an empty one waits to be filled
 	}
-	return false
+	literal := true
+	ast.Inspect(e, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && !isCallOf(call, "netip.MustParseAddr", "netip.MustParsePrefix") {
+			literal = false
+		}
+		_, isFunc := n.(*ast.FuncLit)
+		return !isFunc // its calls come later
+	})
+	return literal
 }
 
 // written are the names that code of the package may write to: assigned, in whole or in part, counted up,
