@@ -1,11 +1,12 @@
 // Command cleat attaches containers to networks, shows what is attached, checks it and takes it
-// away. See `cleat --help`.
+// away. See `cleat --help`. Called as cnitool it behaves as that one.
 package main
 
 import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
@@ -27,6 +28,7 @@ func main() {
 	code := cli.Main(ctx, cli.Config{
 		Args: os.Args[1:], Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
 		Version: programVersion(), NewRunner: newRunner,
+		Cnitool: filepath.Base(os.Args[0]) == "cnitool",
 	})
 	stop()
 	os.Exit(code)

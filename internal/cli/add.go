@@ -38,20 +38,8 @@ With -o json or yaml the plugins' CNI result is printed.`,
 }
 
 func (a *app) add(ctx context.Context, args []string, t target, r request) error {
-	asked, err := a.parse(r)
+	list, rt, err := a.attachment(args, t, r)
 	if err != nil {
-		return err
-	}
-	path, err := a.netnsPath(args[1])
-	if err != nil {
-		return err
-	}
-	list, err := a.network(args[0])
-	if err != nil {
-		return err
-	}
-	rt := libcni.RuntimeConf{ContainerID: t.containerID(path), NetNS: path, IfName: t.ifName}
-	if err := asked.apply(list, &rt); err != nil {
 		return err
 	}
 	c, _, err := a.runtime(false)
@@ -63,6 +51,26 @@ func (a *app) add(ctx context.Context, args []string, t target, r request) error
 		return err
 	}
 	return a.writeResult(list, rt, result)
+}
+
+// attachment makes of NETWORK, NETNS (which may be left out) and flags what the runtime library takes.
+func (a *app) attachment(args []string, t target, r request) (*libcni.NetworkConfigList, libcni.RuntimeConf, error) {
+	asked, err := a.parse(r)
+	if err != nil {
+		return nil, libcni.RuntimeConf{}, err
+	}
+	path := ""
+	if len(args) > 1 {
+		if path, err = a.netnsPath(args[1]); err != nil {
+			return nil, libcni.RuntimeConf{}, err
+		}
+	}
+	list, err := a.network(args[0])
+	if err != nil {
+		return nil, libcni.RuntimeConf{}, err
+	}
+	rt := libcni.RuntimeConf{ContainerID: t.containerID(path), NetNS: path, IfName: t.ifName}
+	return list, rt, asked.apply(list, &rt)
 }
 
 // writeResult prints what was attached. When that fails the attachment stays: it is recorded, and ls shows it.

@@ -19,6 +19,7 @@ type Config struct {
 	Stdout  io.Writer           // required
 	Stderr  io.Writer           // required
 	Version string              // of this program, as `cleat version` prints it
+	Cnitool bool                // behave as the reference cnitool
 	// NewRunner makes what runs plugins. Required.
 	NewRunner func(RunnerOptions) (*builtin.Runner, error)
 	Now       func() time.Time // default time.Now
@@ -54,7 +55,7 @@ type app struct {
 func Main(ctx context.Context, cfg Config) int {
 	a, err := execute(ctx, cfg)
 	if err == nil || errors.Is(err, errFound) {
-		return exitStatus(ctx, err)
+		return a.exitStatus(ctx, err)
 	}
 	if !a.output.structured() {
 		// An error in the flags may stand before -o.
@@ -64,7 +65,7 @@ func Main(ctx context.Context, cfg Config) int {
 		err = fmt.Errorf("interrupted: %w", err)
 	}
 	a.report(err)
-	return exitStatus(ctx, err)
+	return a.exitStatus(ctx, err)
 }
 
 // execute is Main without the report of what went wrong.
@@ -77,6 +78,9 @@ func execute(ctx context.Context, cfg Config) (*app, error) {
 	}
 	a := &app{cfg: cfg, output: formatTable}
 	root := a.root()
+	if cfg.Cnitool {
+		root = a.cnitoolRoot()
+	}
 	root.SetArgs(commandFirst(root, cfg.Args))
 	root.SetOut(cfg.Stdout)
 	root.SetErr(cfg.Stderr)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,9 +71,7 @@ func (s *stage) run(ctx context.Context, args ...string) (status int, stdout, st
 	s.t.Helper()
 	var out, errs bytes.Buffer
 	env := map[string]string{"NETCONFPATH": filepath.Join(s.dir, "net.d"), "CNI_PATH": filepath.Join(s.dir, "plugins")}
-	for k, v := range s.env {
-		env[k] = v
-	}
+	maps.Copy(env, s.env)
 	status = Main(ctx, Config{
 		Args:   append(args, "--state-dir", filepath.Join(s.dir, "state")),
 		Env:    func(name string) string { return env[name] },

@@ -24,21 +24,13 @@ const (
 var errFound = errors.New("found differences")
 
 // usageError is a mistake in the arguments: exit status 2.
-type usageError struct {
-	err  error
-	hint string
-}
+type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) *usageError {
-	return &usageError{err: fmt.Errorf(format, args...)}
-}
-
-func (e *usageError) withHint(hint string) *usageError {
-	e.hint = hint
-	return e
+	return &usageError{fmt.Errorf(format, args...)}
 }
 
 // failure is what is told about an error, in the words of the specification's error object.
@@ -56,22 +48,25 @@ type failure struct {
 
 // describe makes a failure of an error.
 func describe(err error) failure {
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		return failure{Code: cni.CodeInvalidEnvironment, Msg: err.Error(), Hint: usage.hint, text: err.Error()}
-	}
 	e := cni.AsError(err)
 	f := failure{
 		Code: e.Code, Msg: e.Msg, Details: e.Details, Plugin: e.Plugin, Verb: e.Verb, Step: e.Step, Hint: e.Hint,
 		text: err.Error(),
 	}
-	if f.Hint == "" && (errors.Is(err, fs.ErrPermission)) {
+	if _, ok := errors.AsType[*usageError](err); ok {
+		f.Code = cni.CodeInvalidEnvironment
+	}
+	if h, ok := errors.AsType[*hinted](err); ok && h.hint != "" {
+		f.Hint = h.hint
+	}
+	if f.Hint == "" && errors.Is(err, fs.ErrPermission) {
 		f.Hint = "networks are made by root: try sudo"
 	}
 	return f
 }
 
-// exitStatus says what the process ends with after err. Interrupted is whether a signal ended ctx.
-func exitStatus(ctx context.Context, err error) int {
+// exitStatus says what the process ends with after err. The end of ctx is a signal's doing. cnitool knows no status but 1.
+func (a *app) exitStatus(ctx context.Context, err error) int {
 	switch {
 	case err == nil:
 		return exitDone
@@ -80,7 +75,7 @@ func exitStatus(ctx context.Context, err error) int {
 	case errors.Is(err, errFound):
 		return exitFound
 	}
-	if _, ok := errors.AsType[*usageError](err); ok {
+	if _, ok := errors.AsType[*usageError](err); ok && !a.cfg.Cnitool {
 		return exitUsage
 	}
 	return exitFailed
@@ -92,17 +87,25 @@ func (a *app) report(err error) {
 	switch {
 	case a.output.structured():
 		if werr := writeStructured(a.cfg.Stdout, a.output, f); werr != nil {
-			fmt.Fprintf(a.cfg.Stderr, "cleat: %s (%v)\n", printable(f.text), werr)
+			fmt.Fprintf(a.cfg.Stderr, "%s: %s (%v)\n", a.name(), printable(f.text), werr)
 		}
 	case a.jsonLog:
 		a.log().Error(f.text, slog.Uint64("code", uint64(f.Code)), slog.String("plugin", f.Plugin),
 			slog.String("verb", string(f.Verb)), slog.String("step", f.Step), slog.String("hint", f.Hint))
 	default:
-		fmt.Fprintf(a.cfg.Stderr, "cleat: %s\n", printable(f.text))
+		fmt.Fprintf(a.cfg.Stderr, "%s: %s\n", a.name(), printable(f.text))
 		if f.Hint != "" {
 			fmt.Fprintf(a.cfg.Stderr, "hint: %s\n", printable(f.Hint))
 		}
 	}
+}
+
+// name is what the program was called as.
+func (a *app) name() string {
+	if a.cfg.Cnitool {
+		return "cnitool"
+	}
+	return "cleat"
 }
 
 // log returns the logger that --json-log and -v ask for.
@@ -129,11 +132,12 @@ func logHandler(w io.Writer, level slog.Level, asJSON bool) slog.Handler {
 	return slog.NewTextHandler(w, opts)
 }
 
-// withHint returns err with a hint of what to do, unless it has one.
-func withHint(err error, hint string) error {
-	e := *cni.AsError(err)
-	if e.Hint == "" {
-		e.Hint = hint
-	}
-	return &e
+// hinted is an error with a hint of what to do that goes before any other it has.
+type hinted struct {
+	error
+	hint string
 }
+
+func (e *hinted) Unwrap() error { return e.error }
+
+func withHint(err error, hint string) error { return &hinted{err, hint} }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
-	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -56,22 +55,8 @@ is not known beforehand.`,
 }
 
 func (a *app) plan(ctx context.Context, args []string, t target, r request) error {
-	asked, err := a.parse(r)
+	list, rt, err := a.attachment(args, t, r)
 	if err != nil {
-		return err
-	}
-	path := ""
-	if len(args) == 2 {
-		if path, err = a.netnsPath(args[1]); err != nil {
-			return err
-		}
-	}
-	list, err := a.network(args[0])
-	if err != nil {
-		return err
-	}
-	rt := libcni.RuntimeConf{ContainerID: t.containerID(path), NetNS: path, IfName: t.ifName}
-	if err := asked.apply(list, &rt); err != nil {
 		return err
 	}
 	c, runner, err := a.runtime(false)

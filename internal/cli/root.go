@@ -33,7 +33,7 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q", args[0]).withHint(didYouMean(args[0], commandNames(c)))
+				return withHint(usagef("unknown command %q", args[0]), didYouMean(args[0], commandNames(c)))
 			}
 			return c.Help()
 		},
@@ -41,7 +41,7 @@ func (a *app) root() *cobra.Command {
 	}
 	a.globalFlags(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return (&usageError{err: err}).withHint("see " + c.CommandPath() + " --help")
+		return withHint(&usageError{err}, "see "+c.CommandPath()+" --help")
 	})
 	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.lsCmd(), a.showCmd(),
 		a.networksCmd(), a.planCmd(), a.demoCmd(), a.versionCmd())
@@ -115,10 +115,9 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usagef("%s is missing", strings.Join(names[len(args):], " and ")).
-				withHint("usage: " + c.UseLine())
+			return withHint(usagef("%s is missing", strings.Join(names[len(args):], " and ")), "usage: "+c.UseLine())
 		case len(args) > len(names):
-			return usagef("unexpected argument %q", args[len(names)]).withHint("usage: " + c.UseLine())
+			return withHint(usagef("unexpected argument %q", args[len(names)]), "usage: "+c.UseLine())
 		}
 		return nil
 	}

@@ -39,13 +39,12 @@ func (a *app) network(name string) (*libcni.NetworkConfigList, error) {
 	}
 	if missing, ok := errors.AsType[libcni.NotFoundError](err); ok {
 		text := fmt.Sprintf("no network %q in %s", missing.Name, missing.Dir)
-		for i, f := range missing.Ignored {
-			if i == 0 {
-				text += ", and these files are not used: "
-			} else {
-				text += "; "
-			}
-			text += f.String()
+		var ignored []string
+		for _, f := range missing.Ignored {
+			ignored = append(ignored, f.String())
+		}
+		if len(ignored) > 0 {
+			text += ", and these files are not used: " + strings.Join(ignored, "; ")
 		}
 		e := cni.Errorf(cni.CodeInvalidConfig, "%s", text)
 		e.Hint = didYouMean(name, missing.Names)
@@ -81,7 +80,5 @@ func (a *app) netnsHint(arg string, err error) error {
 	if hint == "" {
 		return err
 	}
-	e := *cni.AsError(err)
-	e.Hint = hint
-	return &e
+	return withHint(err, hint)
 }

@@ -35,12 +35,12 @@ func (t *target) containerID(netnsPath string) string {
 }
 
 // netnsPath makes a path of NETNS, which is one already if it holds a slash, and else a name
-// under /run/netns.
+// under /run/netns. For cnitool it always is a path.
 func (a *app) netnsPath(arg string) (string, error) {
 	if arg == "" {
 		return "", usagef("NETNS is empty")
 	}
-	if !strings.Contains(arg, "/") {
+	if !strings.Contains(arg, "/") && !a.cfg.Cnitool {
 		// Not joined: "..", which is no name, must not leave the folder.
 		return a.cfg.NetNSDir + "/" + arg, nil
 	}

@@ -33,27 +33,29 @@ func Of(name string, candidates []string) []string {
 	return names[:min(len(names), 3)]
 }
 
-// distance is the number of letters to insert, delete or change to get from a to b; anything over
-// limit is limit+1. A hyphen or underscore costs as any letter.
+// distance is the number of letters to insert, delete or change, or of neighbours to swap, to get from a to
+// b; anything over limit is limit+1. A hyphen or underscore costs as any letter.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	older, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
 		row[0] = i
 		for j := 1; j <= len(b); j++ {
-			change := diagonal
+			change := above[j-1]
 			if a[i-1] != b[j-1] {
 				change++
 			}
-			diagonal = row[j]
-			row[j] = min(change, row[j]+1, row[j-1]+1)
+			row[j] = min(change, above[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], older[j-2]+1)
+			}
 		}
+		older, above, row = above, row, older
 	}
-	return min(row[len(b)], limit+1)
+	return min(above[len(b)], limit+1)
 }

@@ -20,6 +20,7 @@ func TestOf(t *testing.T) {
 		{"underscore", "host_local", []string{"host-local"}},
 		{"case", "Bridge", []string{"bridge"}},
 		{"short-name", "ptb", []string{"ptp"}},
+		{"swapped", "tpa", []string{"tap"}},
 		{"two-near", "tp", []string{"ptp", "tap"}},
 		{"far", "macvlan", nil},
 		{"the-name-itself", "bridge", nil},
