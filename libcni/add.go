@@ -211,6 +211,9 @@ func (op *operation) delCalls(n int, prev json.RawMessage) []Call {
 // clearOld deletes what an earlier ADD of the attachment left. A living attachment is an error.
 func (c *CNI) clearOld(ctx context.Context, op *operation) error {
 	rec, intent := c.store.find(op.key()), c.store.intent(op.key())
+	if notBegun(intent) && rec == nil {
+		return c.store.drop(intent)
+	}
 	if rec == nil && intent == nil {
 		return nil
 	}

@@ -75,10 +75,14 @@ func (s store) entries() ([]*entry, error) {
 		if err != nil {
 			return nil, err
 		}
+		decode := decodeRecord
+		if dir == s.adding() {
+			decode = decodeIntent
+		}
 		for _, name := range names {
-			e := readEntry(filepath.Join(dir, name))
-			if e == nil || e.rec != nil && recorded[e.rec.key] {
-				continue // it has just gone, or become a record
+			e := readEntry(filepath.Join(dir, name), decode)
+			if e == nil || notBegun(e) || e.rec != nil && recorded[e.rec.key] {
+				continue // it has just gone, is just being written, or has become a record
 			}
 			if e.rec != nil && !e.rec.legacy {
 				recorded[e.rec.key] = true
@@ -148,7 +152,7 @@ func (c *CNI) GetCachedAttachments(containerID string) ([]*NetworkAttachment, er
 		if containerID != "" && !strings.Contains(name, "-"+containerID+"-") && !strings.Contains(name, "~") {
 			continue
 		}
-		e := readEntry(filepath.Join(c.store.results(), name))
+		e := readEntry(filepath.Join(c.store.results(), name), decodeRecord)
 		if e == nil || e.rec == nil || e.rec.legacy || containerID != "" && e.rec.containerID != containerID {
 			continue
 		}

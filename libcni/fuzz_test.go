@@ -50,12 +50,8 @@ func FuzzConfFile(f *testing.F) {
 	})
 }
 
-// fuzzRecord: a file is refused, or it can be written and read back as the same record.
-func fuzzRecord(t *testing.T, data []byte) {
-	r, err := decodeRecord(data)
-	if err != nil {
-		return
-	}
+// fuzzRecord: what could be read can be written and read back as the same record, as an intent and with its result.
+func fuzzRecord(t *testing.T, r *record) {
 	// None of these may panic, whatever the record holds.
 	_, _ = r.networkList()
 	for _, version := range cni.Versions() {
@@ -66,20 +62,45 @@ func fuzzRecord(t *testing.T, data []byte) {
 	if r.legacy {
 		return
 	}
-	text, err := r.encode()
+	text, err := r.encodeIntent()
 	if err != nil {
 		t.Fatalf("write it again: %v", err)
 	}
-	again, err := decodeRecord(text)
+	again, err := decodeIntent(text)
 	if err != nil {
-		t.Fatalf("read %s: %v", text, err)
+		t.Fatalf("read intent %s: %v", text, err)
 	}
-	if again.key != r.key || again.netns != r.netns || again.cookie != r.cookie || !again.added.Equal(r.added) || len(again.args) != len(r.args) {
-		t.Errorf("read back %+v, want %+v", again, r)
+	same(t, again, r)
+	if again.result != nil {
+		t.Errorf("intent has result %s", again.result)
 	}
-	var a, b bytes.Buffer
-	if r.result != nil && (json.Compact(&a, r.result) != nil || json.Compact(&b, again.result) != nil || !bytes.Equal(a.Bytes(), b.Bytes())) {
-		t.Errorf("result %s, want %s", again.result, r.result)
+	if r.result == nil {
+		return
+	}
+	tail, err := r.encodeResult()
+	if err != nil {
+		t.Fatalf("write it again: %v", err)
+	}
+	// A writer that is killed while it appends leaves any part of it.
+	for _, n := range []int{1, len(tail) / 2, len(tail) - 2} {
+		if again, err = decodeIntent(append(bytes.Clone(text), tail[:n]...)); err != nil || again.result != nil {
+			t.Errorf("read intent with %d bytes of a result: %+v, %v", n, again, err)
+		}
+	}
+	if again, err = decodeRecord(append(text, tail...)); err != nil {
+		t.Fatalf("read record %s%s: %v", text, tail, err)
+	}
+	same(t, again, r)
+	var want bytes.Buffer
+	if err := json.Compact(&want, r.result); err != nil || want.String() != string(again.result) {
+		t.Errorf("result %s, want %s (%v)", again.result, want.String(), err)
+	}
+}
+
+func same(t *testing.T, got, want *record) {
+	t.Helper()
+	if got.key != want.key || got.netns != want.netns || got.cookie != want.cookie || !got.added.Equal(want.added) || len(got.args) != len(want.args) {
+		t.Errorf("read back %+v, want %+v", got, want)
 	}
 }
 
@@ -92,7 +113,11 @@ func FuzzRecord(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(fuzzRecord)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if r, err := decodeRecord(data); err == nil {
+			fuzzRecord(t, r)
+		}
+	})
 }
 
 // FuzzIntent starts from what an ADD writes before the first plugin runs.
@@ -105,16 +130,16 @@ func FuzzIntent(f *testing.F) {
 		key: key{"n", "c", "eth0"}, netns: "/run/netns/x", args: cni.Args{{"K", "V"}}, caps: map[string]json.RawMessage{"mac": quote("aa")},
 		config: list.Bytes, added: time.Unix(1, 2).UTC(), bootID: "b", cookie: 7, list: list.effective(),
 	}
-	text, err := r.encode()
+	text, err := r.encodeIntent()
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(text)
-	f.Add(text[:len(text)/2])
-	r.cookie, r.bootID, r.args, r.caps = 0, "", nil, nil
-	if text, err = r.encode(); err != nil {
-		f.Fatal(err)
+	for _, seed := range []string{"", "\n", "{\n", "null\n", string(text), string(text) + `,"result":{"cniVersion":"1.1.0"}}`, string(text) + `,"result":{"cni`, string(text[:len(text)/2])} {
+		f.Add([]byte(seed))
 	}
-	f.Add(text)
-	f.Fuzz(fuzzRecord)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if r, err := decodeIntent(data); err == nil {
+			fuzzRecord(t, r)
+		}
+	})
 }

@@ -118,7 +118,7 @@ type kit struct {
 	log   *bytes.Buffer
 }
 
-func newKit(t *testing.T, change ...func(*libcni.Config)) *kit {
+func newKit(t testing.TB, change ...func(*libcni.Config)) *kit {
 	t.Helper()
 	k := &kit{
 		fakeRunner: &fakeRunner{plugins: map[string]verbs{"a": {}, "b": {}, "c": {}}},

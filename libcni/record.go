@@ -56,19 +56,55 @@ type wireExtra struct {
 	List        json.RawMessage `json:"list,omitempty"`
 }
 
-func (r *record) encode() ([]byte, error) {
+// encodeIntent gives what is written before the first plugin runs: the record up to its result, which is left open and ends with
+// the file's first line break. So a file without one is of an ADD that had not begun.
+func (r *record) encodeIntent() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false) // it would change the plugins' bytes
 	err := enc.Encode(wireRecord{
 		Kind: recordKind, ContainerID: r.containerID, Config: r.config, IfName: r.ifName, NetworkName: r.network,
-		NetNS: r.netns, Args: r.args, CapabilityArgs: r.caps, Result: r.result,
+		NetNS: r.netns, Args: r.args, CapabilityArgs: r.caps,
 		Cleat: &wireExtra{Added: r.added, BootID: r.bootID, NetNSCookie: r.cookie, List: r.list},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode record of %s: %w", r.key, err)
 	}
+	return append(bytes.TrimSuffix(buf.Bytes(), []byte("}\n")), '\n'), nil
+}
+
+// encodeResult gives what is appended to the intent to make it the record.
+func (r *record) encodeResult() ([]byte, error) {
+	buf := bytes.NewBufferString(`,"result":`)
+	if err := json.Compact(buf, r.result); err != nil {
+		return nil, fmt.Errorf("encode record of %s: %w", r.key, err)
+	}
+	buf.WriteString("}\n")
 	return buf.Bytes(), nil
+}
+
+// errNotBegun is the error for an intent that was not written to its end: no plugin ran after it.
+var errNotBegun = errors.New("its ADD had not begun")
+
+// decodeIntent reads an intent; one that already has its whole result is a record.
+func decodeIntent(data []byte) (*record, error) {
+	intent, result, begun := bytes.Cut(data, []byte("\n"))
+	if !begun {
+		return nil, errNotBegun
+	}
+	if len(result) > 0 {
+		if r, err := decodeRecord(data); err == nil {
+			return r, nil
+		}
+	}
+	r, err := decodeRecord(append(bytes.Clone(intent), '}'))
+	if err == nil && r.legacy {
+		err = errors.New("not an intent")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // decodeRecord reads the content of a record or intent.

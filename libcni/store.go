@@ -62,12 +62,12 @@ func (s store) intentPath(k key) string { return filepath.Join(s.adding(), k.has
 func (s store) find(k key) *entry {
 	var plain *entry
 	if name, ok := k.plainName(); ok {
-		plain = readEntry(filepath.Join(s.results(), name))
+		plain = readEntry(filepath.Join(s.results(), name), decodeRecord)
 	}
 	if plain != nil && plain.rec != nil && plain.rec.key == k {
 		return plain
 	}
-	if hashed := readEntry(filepath.Join(s.results(), k.hashedName())); hashed != nil && (hashed.rec == nil || hashed.rec.key == k) {
+	if hashed := readEntry(filepath.Join(s.results(), k.hashedName()), decodeRecord); hashed != nil && (hashed.rec == nil || hashed.rec.key == k) {
 		return hashed
 	}
 	if plain != nil && (plain.rec == nil || plain.rec.legacy) {
@@ -77,10 +77,10 @@ func (s store) find(k key) *entry {
 }
 
 // intent returns the intent of an attachment, as find does the record.
-func (s store) intent(k key) *entry { return readEntry(s.intentPath(k)) }
+func (s store) intent(k key) *entry { return readEntry(s.intentPath(k), decodeIntent) }
 
 // readEntry reads one file; nil if there is none.
-func readEntry(path string) *entry {
+func readEntry(path string, decode func([]byte) (*record, error)) *entry {
 	e := &entry{path: path}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func readEntry(path string) *entry {
 		return nil
 	}
 	if err == nil {
-		e.rec, err = decodeRecord(data)
+		e.rec, err = decode(data)
 	}
 	if err != nil {
 		e.err = fmt.Errorf("read record %s: %w", path, err)
@@ -125,22 +125,47 @@ func readRecordFile(path string) ([]byte, error) {
 
 // begin writes the intent. That the records' folder can be written to is found out here, before any plugin runs.
 func (s store) begin(r *record) error {
-	data, err := r.encode()
+	data, err := r.encodeIntent()
 	if err != nil {
 		return err
 	}
 	if err := makeWritable(s.results()); err != nil {
 		return fmt.Errorf("prepare record of %s: %w", r.key, err)
 	}
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	path := s.intentPath(r.key)
-	err = atomicfile.Create(path, data, 0o600)
+	f, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(s.adding(), 0o700); err != nil {
 			return fmt.Errorf("prepare record of %s: %w", r.key, err)
 		}
-		err = atomicfile.Create(path, data, 0o600)
+		f, err = os.OpenFile(path, flags, 0o600)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("prepare record of %s: %w", r.key, err)
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("prepare record of %s: %w", r.key, err), os.Remove(path))
+	}
+	return nil
+}
+
+// complete appends the result to the intent.
+func (s store) complete(r *record) error {
+	data, err := r.encodeResult()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.intentPath(r.key), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return fmt.Errorf("write record of %s: %w", r.key, err)
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write record of %s: %w", r.key, err)
+	}
+	return nil
 }
 
 // makeWritable makes the folder unless it is there, and checks that files can be made in it.
@@ -154,21 +179,17 @@ func makeWritable(dir string) error {
 
 // finish turns the intent of r, which has its result by now, into the record.
 func (s store) finish(r *record) error {
-	data, err := r.encode()
-	if err != nil {
+	if err := s.complete(r); err != nil {
 		return err
 	}
 	intent := s.intentPath(r.key)
-	if err := atomicfile.Write(intent, data, 0o600); err != nil {
-		return err
-	}
 	name, ok := r.plainName()
 	if !ok {
 		return move(intent, filepath.Join(s.results(), r.hashedName()))
 	}
 	plain := filepath.Join(s.results(), name)
-	// Not a rename: an attachment whose joined names are the same is under another lock and may publish right now.
-	err = atomicfile.Publish(intent, plain)
+	// Never over another file: an attachment whose joined names are the same is under another lock and may publish right now.
+	err := atomicfile.Publish(intent, plain)
 	switch {
 	case err == nil:
 		return nil
@@ -186,7 +207,7 @@ func (r *record) mayReplace(plain string) bool {
 	if info, err := os.Lstat(plain); err == nil && info.IsDir() {
 		return false
 	}
-	e := readEntry(plain)
+	e := readEntry(plain, decodeRecord)
 	return e == nil || e.rec == nil || e.rec.legacy || e.rec.key == r.key
 }
 
@@ -239,17 +260,24 @@ func files(dir string) ([]string, error) {
 	return names, nil
 }
 
-// sweep removes what killed writers left. Nobody may be writing.
+// sweep removes what killed writers left and what means nothing: temporary files, and intents of an ADD that had not begun. Nobody may
+// be writing.
 func (s store) sweep() error {
-	entries, err := os.ReadDir(s.adding())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	errs := []error{err}
-	for _, e := range entries {
-		if atomicfile.IsTemp(e.Name()) {
-			errs = append(errs, os.Remove(filepath.Join(s.adding(), e.Name())))
+	var errs []error
+	for _, dir := range []string{s.results(), s.adding()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("list records: %w", err))
+		}
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			if atomicfile.IsTemp(e.Name()) || dir == s.adding() && notBegun(readEntry(path, decodeIntent)) {
+				errs = append(errs, os.Remove(path))
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// notBegun reports whether the entry is an intent that no plugin ran after.
+func notBegun(e *entry) bool { return e != nil && errors.Is(e.err, errNotBegun) }

@@ -152,6 +152,61 @@ func TestB009TraceBeforeAdd(t *testing.T) {
 // intentHash ends the name of the intent of net1/c1/eth0. It is on disks: changing it orphans what is there.
 const intentHash = "451fbda28a818902"
 
+// TestIntentThatWasNotWritten: killed before its first line was whole, the runtime had run nothing. It is no attachment, in nobody's way, and
+// GC removes it.
+func TestIntentThatWasNotWritten(t *testing.T) {
+	for _, text := range []string{"", `{"kind":"cniCa`} {
+		k := newKit(t)
+		list := network(t, "1.1.0", "a")
+		path := k.state + "/cleat/adding/net1-c1-eth0~" + intentHash
+		write(t, path, text)
+		if all, err := k.Attachments(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("attachments %+v, %v", all, err)
+		}
+		k.mustAdd(t, list, attachment())
+		if diff := cmp.Diff([]string{"ADD a"}, k.lines()); diff != "" {
+			t.Errorf("ran (-want +got):\n%s", diff)
+		}
+		write(t, path, text)
+		k.mustDel(t, list, attachment())
+		if records, intents := k.stored(t); len(records)+len(intents) > 0 {
+			t.Errorf("left: %v %v", records, intents)
+		}
+		write(t, path, text)
+		if err := k.GCNetworkList(t.Context(), list, &libcni.GCArgs{}); err != nil {
+			t.Error(err)
+		}
+		if _, intents := k.stored(t); len(intents) > 0 {
+			t.Errorf("GC leaves %v", intents)
+		}
+	}
+}
+
+// TestRecordsOnAnotherFileSystem: a rename doesn't reach it.
+func TestRecordsOnAnotherFileSystem(t *testing.T) {
+	elsewhere, err := os.MkdirTemp("/dev/shm", "libcni")
+	if err != nil {
+		elsewhere = t.TempDir() // the link alone is to be followed then
+	}
+	t.Cleanup(func() { os.RemoveAll(elsewhere) })
+	k := newKit(t)
+	if err := os.Symlink(elsewhere, k.state+"/results"); err != nil {
+		t.Fatal(err)
+	}
+	list := network(t, "1.1.0", "a")
+	k.mustAdd(t, list, attachment())
+	if records, intents := k.stored(t); len(records) != 1 || len(intents) != 0 {
+		t.Errorf("stored %v %v", records, intents)
+	}
+	if err := k.CheckNetworkList(t.Context(), list, attachment()); err != nil {
+		t.Error(err)
+	}
+	k.mustDel(t, list, attachment())
+	if records, _ := k.stored(t); len(records) > 0 {
+		t.Errorf("left: %v", records)
+	}
+}
+
 // TestB032SecondAdd: an attachment that lives is not added again; one whose namespace is gone is deleted first.
 func TestB032SecondAdd(t *testing.T) {
 	k := newKit(t)

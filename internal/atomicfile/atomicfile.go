@@ -1,6 +1,5 @@
-// Package atomicfile writes small files so that a reader, and a process that starts after the
-// writer was killed, sees all of a file's content or none of it: a temporary file in the same
-// folder is renamed or linked to its name.
+// Package atomicfile makes small files appear at once: a reader, and a process that starts after the
+// writer was killed, sees all of a file's content or none of it.
 //
 // Nothing is flushed to the disk (no fsync): the files describe things that end with the machine, and what
 // a power cut leaves half-written is of an earlier boot and void.
@@ -30,46 +29,25 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
-// Create makes the file at path. If there is something of that name already the error is
-// fs.ErrExist, and what is there stays as it is.
-func Create(path string, data []byte, perm fs.FileMode) error {
-	tmp, err := writeTemp(filepath.Dir(path), data, perm)
-	if err != nil {
-		return fmt.Errorf("create %s: %w", path, err)
-	}
-	err = Publish(tmp, path)
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	return nil
-}
-
-// Publish gives the file at from the name to, which must be free: otherwise the error is fs.ErrExist and from
-// stays. Both are on one file system.
+// Publish renames from to a name that must be free: otherwise the error is fs.ErrExist and both stay as they are. Both
+// names are on one file system.
 func Publish(from, to string) error {
-	err := os.Link(from, to)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create %s: %w", to, fs.ErrExist)
+	err := renameNew(from, to)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = linkNew(from, to)
 	}
 	if err != nil {
-		return renameFree(from, to)
-	}
-	if err := os.Remove(from); err != nil {
-		return fmt.Errorf("create %s: %w", to, err)
+		return fmt.Errorf("publish %s: %w", to, err)
 	}
 	return nil
 }
 
-// renameFree serves file systems without hard links. Between the look and the rename another
-// writer may slip in; there is no call that all systems have and that prevents it.
-func renameFree(from, to string) error {
-	if _, err := os.Lstat(to); err == nil {
-		return fmt.Errorf("create %s: %w", to, fs.ErrExist)
+// linkNew does in two steps what not every system or file system can in one. Killed between them, it leaves both names.
+func linkNew(from, to string) error {
+	if err := os.Link(from, to); err != nil {
+		return err
 	}
-	if err := os.Rename(from, to); err != nil {
-		return fmt.Errorf("create %s: %w", to, err)
-	}
-	return nil
+	return os.Remove(from)
 }
 
 // IsTemp reports whether name, the last element of a path, is one that this package gives temporary

@@ -26,16 +26,22 @@ func TestWrite(t *testing.T) {
 	nothingElse(t, path)
 }
 
-func TestCreateLeavesWhatIsThere(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	if err := atomicfile.Create(path, []byte("first"), 0o600); err != nil {
-		t.Fatal(err)
+func TestPublishLeavesWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	for _, text := range []string{"first", "second"} {
+		if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := atomicfile.Publish(from, to); (err == nil) != (text == "first") || err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Errorf("Publish of the %s: %v", text, err)
+		}
+		check(t, to, "first", 0o600)
 	}
-	if err := atomicfile.Create(path, []byte("second"), 0o600); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("second Create: %v, want fs.ErrExist", err)
+	check(t, from, "second", 0o600)
+	if err := atomicfile.Publish(filepath.Join(dir, "none"), filepath.Join(dir, "free")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Publish of nothing: %v, want fs.ErrNotExist", err)
 	}
-	check(t, path, "first", 0o600)
-	nothingElse(t, path)
 }
 
 // TestFailures leave no temporary file.
@@ -47,24 +53,26 @@ func TestFailures(t *testing.T) {
 	if err := atomicfile.Write(filepath.Join(dir, "folder"), nil, 0o600); err == nil {
 		t.Error("writing over a folder succeeds")
 	}
-	if err := atomicfile.Create(filepath.Join(dir, "folder"), nil, 0o600); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("creating over a folder: %v, want fs.ErrExist", err)
-	}
-	if err := atomicfile.Create(filepath.Join(dir, "no", "file"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("creating in a missing folder: %v, want fs.ErrNotExist", err)
+	if err := atomicfile.Write(filepath.Join(dir, "no", "file"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("writing in a missing folder: %v, want fs.ErrNotExist", err)
 	}
 	nothingElse(t, filepath.Join(dir, "folder"))
 }
 
-// TestCreateOnce: of many that create one file, one does.
-func TestCreateOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
+// TestPublishOnce: of many that publish under one name, one does.
+func TestPublishOnce(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
 	var wg sync.WaitGroup
 	made := make(chan string, 16)
 	for i := range 16 {
 		wg.Go(func() {
 			text := fmt.Sprint(i)
-			if err := atomicfile.Create(path, []byte(text), 0o600); err == nil {
+			from := filepath.Join(dir, text)
+			if err := atomicfile.Write(from, []byte(text), 0o600); err != nil {
+				t.Error(err)
+			}
+			if err := atomicfile.Publish(from, path); err == nil {
 				made <- text
 			} else if !errors.Is(err, fs.ErrExist) {
 				t.Error(err)
@@ -74,10 +82,9 @@ func TestCreateOnce(t *testing.T) {
 	wg.Wait()
 	close(made)
 	if len(made) != 1 {
-		t.Fatalf("%d of 16 made the file", len(made))
+		t.Fatalf("%d of 16 published", len(made))
 	}
 	check(t, path, <-made, 0o600)
-	nothingElse(t, path)
 }
 
 func TestIsTemp(t *testing.T) {
