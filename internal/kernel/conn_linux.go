@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 const (
 	// receiveBuffer holds any datagram of the kernel: dumps come in at most 32 KiB.
-	receiveBuffer = 64 << 10
+	receiveBuffer = 32<<10 + 1
 	// batchSize and batchCount bound what is sent at once: the answers of one batch must fit into
 	// the socket's receive buffer (208 KiB by default, about 1 KiB an answer).
 	batchSize  = 32 << 10
@@ -26,18 +27,33 @@ type conn struct {
 	nl       *netlink.Conn
 	raw      syscall.RawConn
 	sequence uint32
-	in, out  []byte
+	in       []byte // from common.buffers
+	out      []byte
 	broken   bool // answers may be outstanding: not to be used again
-	sent     *atomic.Uint64
+	common   *common
+}
+
+// common is what all sockets of a Kernel share.
+type common struct {
+	sent    atomic.Uint64  // rtnetlink messages
+	deletes sync.WaitGroup // link deletions that the kernel has not answered
+	buffers sync.Pool      // of *[]byte, receiveBuffer long
+}
+
+func (o *common) buffer() []byte {
+	if b, ok := o.buffers.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, receiveBuffer)
 }
 
 // dial opens a socket in the namespace with descriptor fd; 0 is the process's own.
-func dial(fd int, sent *atomic.Uint64) (*conn, error) {
+func dial(fd int, o *common) (*conn, error) {
 	nl, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: fd, Strict: true})
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	c := &conn{nl: nl, in: make([]byte, receiveBuffer), sent: sent}
+	c := &conn{nl: nl, common: o}
 	if err := nl.SetOption(netlink.CapAcknowledge, true); err != nil {
 		nl.Close()
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
@@ -46,10 +62,16 @@ func dial(fd int, sent *atomic.Uint64) (*conn, error) {
 		nl.Close()
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
+	c.in = o.buffer()
 	return c, nil
 }
 
-func (c *conn) close() error { return c.nl.Close() }
+func (c *conn) close() error {
+	b := c.in
+	c.in = nil
+	c.common.buffers.Put(&b)
+	return c.nl.Close()
+}
 
 // run sends the requests in as few system calls as it can and waits for every answer, which it
 // writes into the requests. An error is one of the transport, and then requests that are not done may
@@ -94,7 +116,7 @@ func (c *conn) send(ctx context.Context, list []*request) (int, error) {
 		c.out = append(c.out, r.body...)
 		n++
 	}
-	c.sent.Add(uint64(n))
+	c.common.sent.Add(uint64(n))
 	return n, c.write()
 }
 
@@ -205,6 +227,9 @@ func (c *conn) read(ctx context.Context) ([]byte, error) {
 	}
 	if err = errors.Join(rerr, err); err != nil {
 		return nil, fmt.Errorf("receive from the kernel: %w", err)
+	}
+	if n == len(c.in) {
+		return nil, fmt.Errorf("receive from the kernel: %w", errShort)
 	}
 	return c.in[:n], nil
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/netstate"
@@ -24,11 +23,9 @@ type Config struct {
 // Kernel acts in the host's network namespace and opens sessions in those of pods. It keeps its sockets until
 // Close, and may be used by several goroutines at once.
 type Kernel struct {
-	host *space
-	log  *slog.Logger
-	sent atomic.Uint64 // rtnetlink messages, of all spaces
-	// deletes are link deletions that the kernel has not answered.
-	deletes sync.WaitGroup
+	host   *space
+	log    *slog.Logger
+	common common
 
 	rulesMu sync.Mutex
 	rules   *ruleset // nil until a state needs it
@@ -49,7 +46,7 @@ func New(cfg Config) (*Kernel, error) {
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}
-	k.host = &space{ns: cfg.Host, sent: &k.sent, deletes: &k.deletes}
+	k.host = &space{ns: cfg.Host, common: &k.common}
 	if cfg.Host == nil {
 		ns, err := netns.Current()
 		if err != nil {
@@ -63,7 +60,7 @@ func New(cfg Config) (*Kernel, error) {
 // Close waits for link deletions that the kernel has not finished, at most some 20 ms, and closes the
 // sockets. Sessions must be closed before.
 func (k *Kernel) Close() error {
-	k.deletes.Wait()
+	k.common.deletes.Wait()
 	err := k.host.close()
 	k.rulesMu.Lock()
 	defer k.rulesMu.Unlock()
@@ -79,7 +76,7 @@ func (k *Kernel) Close() error {
 
 // Stats returns what was sent so far.
 func (k *Kernel) Stats() Stats {
-	s := Stats{Rtnetlink: k.sent.Load()}
+	s := Stats{Rtnetlink: k.common.sent.Load()}
 	k.rulesMu.Lock()
 	defer k.rulesMu.Unlock()
 	if k.rules != nil {
@@ -152,7 +149,7 @@ func (k *Kernel) Open(ctx context.Context, pod string, allowHost bool) (*Session
 		s.pod = k.host
 		return s, nil
 	}
-	s.pod = &space{ns: ns, sent: &k.sent, deletes: &k.deletes}
+	s.pod = &space{ns: ns, common: &k.common}
 	return s, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -19,11 +18,9 @@ const idleConns = 32
 // space is a network namespace with its sockets, which are kept between calls. It may be used by several
 // goroutines at once.
 type space struct {
-	ns   *netns.Handle
-	own  bool           // the namespace of this process: its threads need not move to it
-	sent *atomic.Uint64 // rtnetlink messages
-	// deletes are the deletions under way, in all spaces of the Kernel.
-	deletes *sync.WaitGroup
+	ns     *netns.Handle
+	own    bool // the namespace of this process: its threads need not move to it
+	common *common
 
 	mu      sync.Mutex
 	idle    []*conn
@@ -41,7 +38,7 @@ func (sp *space) conn() (*conn, error) {
 		return c, nil
 	}
 	sp.mu.Unlock()
-	return dial(sp.fd(), sp.sent)
+	return dial(sp.fd(), sp.common)
 }
 
 func (sp *space) put(c *conn) {
@@ -131,7 +128,7 @@ func (sp *space) startDelete(ctx context.Context, n *notices, d *device) func() 
 	answer := make(chan error, 1)
 	// What is begun is finished, also when nobody waits for it any more.
 	background := context.WithoutCancel(ctx)
-	sp.deletes.Go(func() {
+	sp.common.deletes.Go(func() {
 		answer <- sp.with(func(c *conn) error {
 			return c.run1(background, &request{kind: unix.RTM_DELLINK, body: linkMessage(d.index, 0, 0),
 				object: d.key(), step: "remove", accept: isMissing})
