@@ -87,9 +87,7 @@ func readEntry(path string, decode func([]byte) (*record, error)) *entry {
 		if _, gone := os.Lstat(path); gone != nil && !errors.Is(gone, fs.ErrPermission) {
 			return nil
 		}
-	}
-	if err != nil {
-		e.err = err
+		e.err = err // a dead link, or nothing for us to see
 		return e
 	}
 	e.mod = info.ModTime()
