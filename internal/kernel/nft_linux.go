@@ -408,7 +408,7 @@ func addMessages(elems []wantedElement) ([]filterMessage, error) {
 			list, names = append(list, w.nftElement), append(names, w.short())
 		}
 		for _, part := range splitElements(list) {
-			m, err := elementsMessage(unix.NFT_MSG_NEWSETELEM, set, 0, "add to "+set.name+": "+strings.Join(names, ", "), part...)
+			m, err := elementsMessage(unix.NFT_MSG_NEWSETELEM, set, "add to "+set.name+": "+strings.Join(names, ", "), part...)
 			if err != nil {
 				return err
 			}
@@ -429,7 +429,7 @@ func deleteMessages(keys []elementKey) ([]filterMessage, error) {
 			list = append(list, nftElement{key: k.key})
 		}
 		for _, part := range splitElements(list) {
-			m, err := elementsMessage(unix.NFT_MSG_DELSETELEM, set, 0, "delete from "+set.name, part...)
+			m, err := elementsMessage(unix.NFT_MSG_DELSETELEM, set, "delete from "+set.name, part...)
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,8 @@ const literalName = "__set%d"
 type setID struct {
 	family      uint8
 	table, name string
+	// id is what a set that is made has in its transaction; 0 for one that is there.
+	id uint32
 }
 
 // setIDOf returns the set that e is an element of.
@@ -73,10 +75,9 @@ func newTableMessage(t netstate.Table, family uint8) (filterMessage, error) {
 	return m, err
 }
 
-// newSet is what a set is made of. id is unique within its transaction.
+// newSet is what a set is made of. Its id is unique within its transaction.
 type newSet struct {
 	setID
-	id        uint32
 	key, data valueTypeList
 	literal   bool
 }
@@ -191,14 +192,13 @@ type nftElement struct {
 	user      []byte // userdata
 }
 
-// elementsMessage adds, deletes or reads elements of one set. A set without a name is the one made
-// with that id in the same transaction.
-func elementsMessage(kind int, set setID, id uint32, what string, elems ...nftElement) (filterMessage, error) {
+// elementsMessage adds, deletes or reads elements of one set.
+func elementsMessage(kind int, set setID, what string, elems ...nftElement) (filterMessage, error) {
 	return nftMessage(kind, set.family, what, func(ae *netlink.AttributeEncoder) error {
 		ae.String(unix.NFTA_SET_ELEM_LIST_TABLE, set.table)
 		ae.String(unix.NFTA_SET_ELEM_LIST_SET, set.name)
-		if id != 0 {
-			ae.Uint32(unix.NFTA_SET_ELEM_LIST_SET_ID, id)
+		if set.id != 0 {
+			ae.Uint32(unix.NFTA_SET_ELEM_LIST_SET_ID, set.id)
 		}
 		if len(elems) == 0 {
 			return nil

@@ -94,7 +94,7 @@ func (c *filterConn) elements(ctx context.Context, keys []elementKey) ([]*nftEle
 		}
 		skip := len(msgs)
 		for _, k := range part {
-			m, err := elementsMessage(unix.NFT_MSG_GETSETELEM, k.set, 0, "read element of "+k.set.name, nftElement{key: k.key})
+			m, err := elementsMessage(unix.NFT_MSG_GETSETELEM, k.set, "read element of "+k.set.name, nftElement{key: k.key})
 			if err != nil {
 				return nil, 0, err
 			}
@@ -176,7 +176,7 @@ const dumpAttempts = 8
 // allElements reads all elements of a set. Where others change the ruleset all the time, what is handed over is
 // what some attempts saw together: all that was there throughout, and perhaps more.
 func (c *filterConn) allElements(ctx context.Context, set setID) ([]nftElement, error) {
-	m, err := elementsMessage(unix.NFT_MSG_GETSETELEM, set, 0, "read set "+set.name)
+	m, err := elementsMessage(unix.NFT_MSG_GETSETELEM, set, "read set "+set.name)
 	if err != nil {
 		return nil, err
 	}

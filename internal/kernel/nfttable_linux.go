@@ -55,7 +55,7 @@ func (b *tableBuilder) table(t netstate.Table, seen seenTable) error {
 		}
 	}
 	for _, s := range t.Sets {
-		if err := b.set(setID{family, t.Name, s.Name}, s, seen.sets); err != nil {
+		if err := b.set(setID{family: family, table: t.Name, name: s.Name}, s, seen.sets); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,8 @@ func (b *tableBuilder) set(id setID, s netstate.Set, seen []seenSet) error {
 	i := slices.IndexFunc(seen, func(have seenSet) bool { return have.name == s.Name })
 	if i < 0 {
 		b.setID++
-		return b.add(newSetMessage(newSet{setID: id, id: b.setID, key: key, data: data}))
+		id.id = b.setID
+		return b.add(newSetMessage(newSet{setID: id, key: key, data: data}))
 	}
 	if seen[i].key != key.number() || seen[i].data != data.number() {
 		return fmt.Errorf("set %s: %w with another type", s.Name, netstate.ErrExist)
@@ -166,7 +167,7 @@ func (b *tableBuilder) rule(t netstate.Table, rule newRule) error {
 	first := b.setID
 	for _, l := range out.literals {
 		b.setID++
-		if err := b.literal(setID{rule.family, t.Name, literalName}, l); err != nil {
+		if err := b.literal(setID{rule.family, t.Name, literalName, b.setID}, l); err != nil {
 			return err
 		}
 	}
@@ -183,14 +184,14 @@ func (b *tableBuilder) literal(id setID, l literalSet) error {
 	if len(l.elements) == 0 {
 		return errors.New("an empty set")
 	}
-	if err := b.add(newSetMessage(newSet{setID: id, id: b.setID, key: valueTypeList{l.typ}, literal: true})); err != nil {
+	if err := b.add(newSetMessage(newSet{setID: id, key: valueTypeList{l.typ}, literal: true})); err != nil {
 		return err
 	}
 	elems := make([]nftElement, 0, len(l.elements))
 	for _, key := range l.elements {
 		elems = append(elems, nftElement{key: key})
 	}
-	m, err := elementsMessage(unix.NFT_MSG_NEWSETELEM, id, b.setID, "add elements of a rule's set", elems...)
+	m, err := elementsMessage(unix.NFT_MSG_NEWSETELEM, id, "add elements of a rule's set", elems...)
 	m.flags = createFlags
 	return b.add(m, err)
 }

@@ -199,7 +199,7 @@ func trafficState() netstate.State {
 	return s
 }
 
-func TestTraffic(t *testing.T) {
+func TestRulesCarryTraffic(t *testing.T) {
 	n := newTrafficNet(t)
 	serve(t, n.pod, "80", "pod")
 	serve(t, n.outside, "8080", "outside")
