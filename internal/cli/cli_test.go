@@ -268,6 +268,8 @@ func TestExitStatus(t *testing.T) {
 		{"no-namespace", "add mynet /none", nil, 1, "does not exist"},
 		{"no-attachment", "show x", nil, 1, "container x is not attached to anything"},
 		{"del-nothing", "del --id x", nil, 0, ""},
+		{"del-all-nothing", "del --all mynet", nil, 0, ""},
+		{"del-all-unknown", "del --all myne", nil, 1, "hint: did you mean mynet?"},
 		{"del-all-and-id", "del --all mynet --id x", nil, 2, "exclude each other"},
 		{"interrupted", "add mynet /none", done, 130, "interrupted"},
 	} {

@@ -3,13 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/libcni"
-	"github.com/cleat-cni/cleat/netstate"
 )
 
 // deletion is what del's flags say.
@@ -85,9 +82,14 @@ func (a *app) del(ctx context.Context, d deletion) error {
 	if err != nil {
 		return err
 	}
+	if len(found) == 0 && d.network != "" && d.path == "" {
+		// Nothing is attached, or the name is a typing error.
+		if _, err := a.network(d.network); err != nil {
+			return err
+		}
+	}
 	if d.dryRun {
-		owned := func(network string) ([]netstate.Freed, error) { return runner.Owned(ctx, network) }
-		return a.writeDryRun(found, owned)
+		return a.dryRun(ctx, runner, d, found)
 	}
 	if d.path != "" {
 		return a.delNamed(ctx, c, d, found)
@@ -150,61 +152,4 @@ func (a *app) delNamed(ctx context.Context, c *libcni.CNI, d deletion, found []*
 		rt.CapabilityArgs[name] = value
 	}
 	return c.DelNetworkList(ctx, list, &rt)
-}
-
-// removalView is what a deletion would remove.
-type removalView struct {
-	Network     string   `json:"network"`
-	ContainerID string   `json:"containerID"`
-	IfName      string   `json:"ifname"`
-	IPs         []string `json:"ips"`     // that would be given back
-	Objects     []string `json:"objects"` // in the kernel, in netstate text
-	Record      string   `json:"record"`
-}
-
-// writeDryRun prints what carries the marks of attachments in the kernel, their addresses and records.
-func (a *app) writeDryRun(found []*libcni.NetworkAttachment, owned func(string) ([]netstate.Freed, error)) error {
-	views := []removalView{}
-	byNetwork := map[string][]netstate.Freed{}
-	for _, at := range found {
-		if _, asked := byNetwork[at.Network]; !asked {
-			objects, err := owned(at.Network)
-			if err != nil {
-				return err
-			}
-			byNetwork[at.Network] = objects
-		}
-		v := removalView{
-			Network: at.Network, ContainerID: at.ContainerID, IfName: at.IfName, IPs: []string{}, Objects: []string{}, Record: at.File,
-		}
-		if at.Result != nil {
-			v.IPs = podIPs(at.Result)
-		}
-		mark := netstate.Owner{Network: at.Network, ContainerID: at.ContainerID, IfName: at.IfName}.Mark()
-		for _, f := range byNetwork[at.Network] {
-			if f.Mark == mark {
-				v.Objects = append(v.Objects, f.Object)
-			}
-		}
-		views = append(views, v)
-	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, views)
-	}
-	var b strings.Builder
-	for _, v := range views {
-		fmt.Fprintf(&b, "# %s\n", printable(v.Network+"/"+v.ContainerID+"/"+v.IfName))
-		for _, o := range v.Objects {
-			fmt.Fprintln(&b, printable(o))
-		}
-		for _, ip := range v.IPs {
-			fmt.Fprintf(&b, "address %s\n", ip)
-		}
-		fmt.Fprintf(&b, "record %s\n", printable(v.Record))
-	}
-	if len(views) == 0 {
-		b.WriteString("nothing is attached\n")
-	}
-	_, err := fmt.Fprint(a.cfg.Stdout, b.String())
-	return err
 }

@@ -60,7 +60,8 @@ func (t *table) write(w io.Writer, wide bool) error {
 		_, err := fmt.Fprintln(w, t.empty)
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	var buf bytes.Buffer
+	tw := tabwriter.NewWriter(&buf, 0, 8, 3, ' ', 0)
 	line := func(cells, more []string) {
 		if wide {
 			cells = append(cells[:len(cells):len(cells)], more...)
@@ -77,7 +78,16 @@ func (t *table) write(w io.Writer, wide bool) error {
 	for i, r := range t.rows {
 		line(r, t.wideRows[i])
 	}
-	return tw.Flush()
+	return flush(w, tw, &buf)
+}
+
+// flush writes in one go what tw has laid out in buf: a tabwriter writes every cell by itself.
+func flush(w io.Writer, tw *tabwriter.Writer, buf *bytes.Buffer) error {
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := w.Write(buf.Bytes())
+	return err
 }
 
 // writeStructured prints v, a value or ready JSON, as f says.
@@ -144,20 +154,18 @@ type section struct {
 
 // writeSections prints the sections that have lines, each after an empty line.
 func writeSections(w io.Writer, sections ...section) error {
+	var b strings.Builder
 	for _, s := range sections {
 		if len(s.lines) == 0 {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "\n%s:\n", s.title); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "\n%s:\n", s.title)
 		for _, l := range s.lines {
-			if _, err := fmt.Fprintf(w, "  %s: %s\n", printable(l[0]), printable(l[1])); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "  %s: %s\n", printable(l[0]), printable(l[1]))
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // appendNew appends a line that is not there yet.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,7 +89,8 @@ func (a *app) show(ctx context.Context, t target) error {
 }
 
 func (a *app) writeDetails(view containerView) error {
-	tw := tabwriter.NewWriter(a.cfg.Stdout, 0, 8, 2, ' ', 0)
+	var buf bytes.Buffer
+	tw := tabwriter.NewWriter(&buf, 0, 8, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(tw, "%s\t%s\n", name, printable(value))
@@ -122,7 +124,7 @@ func (a *app) writeDetails(view containerView) error {
 			line("Route", r)
 		}
 	}
-	return tw.Flush()
+	return flush(a.cfg.Stdout, tw, &buf)
 }
 
 // pluginsOf lists the plugins of a recorded configuration.
