@@ -172,6 +172,29 @@ func TestMTUOfTheBridge(t *testing.T) {
 	}
 }
 
+func TestVLANGatewayIsShared(t *testing.T) {
+	const network = `{"cniVersion":"1.1.0","name":"v","plugins":[{"type":"bridge","isDefaultGateway":true,"vlan":100,
+	  "ipam":{"type":"numbered","subnets":["10.100.0.0/24"]}}]}`
+	m := newMemory()
+	before := m.withShared(t, network)
+	a, b := m.pod(2, network), m.pod(3, network)
+	m.add(t, a)
+	m.add(t, b)
+	for _, p := range []*attachment{a, b} {
+		if found := m.check(t, p); found != "" {
+			t.Errorf("CHECK of pod%d: %s", p.pod, found)
+		}
+		if last := p.prev.Interfaces[len(p.prev.Interfaces)-1]; last.Name != "cni0.100" || last.MAC == "" || last.MTU == 0 {
+			t.Errorf("pod%d: last interface of the result is %+v", p.pod, last)
+		}
+	}
+	m.del(t, a)
+	m.del(t, b)
+	if diff := cmp.Diff(before, m.host(t)); diff != "" {
+		t.Errorf("the host after DEL (-before +after):\n%s", diff)
+	}
+}
+
 func TestInterfaceExists(t *testing.T) {
 	m := newMemory()
 	a := m.pod(2, podNetwork, tcp(8080, 80))

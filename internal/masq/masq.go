@@ -26,12 +26,12 @@ func Add(s *netstate.State, addrs []netip.Prefix, lives string) {
 	t := Table()
 	seen := map[string]bool{}
 	for _, p := range addrs {
-		f := familyOf(p.Addr())
-		id := fmt.Sprintf("%s_%d", f.digit, p.Bits())
+		f := netstate.FamilyOf(p.Addr())
+		id := fmt.Sprintf("%s_%d", f.Digit, p.Bits())
 		if !seen[id] {
 			seen[id] = true
-			t.Sets = append(t.Sets, f.sets(id)...)
-			t.Chains = append(t.Chains, f.chain(id, p))
+			t.Sets = append(t.Sets, sets(f, id)...)
+			t.Chains = append(t.Chains, chain(f, id, p))
 		}
 		element := func(set string, match ...string) netstate.Element {
 			return netstate.Element{Family: t.Family, Table: t.Name, Set: set, Match: match, Owner: s.Owner, Lives: lives}
@@ -44,37 +44,26 @@ func Add(s *netstate.State, addrs []netip.Prefix, lives string) {
 	s.Tables = append(s.Tables, t)
 }
 
-// family is what differs between the two families in nft's syntax.
-type family struct {
-	digit     string
-	word      string
-	typ       string
-	multicast string
-}
-
-func familyOf(a netip.Addr) family {
-	if a.Is4() {
-		return family{"4", "ip", "ipv4_addr", "224.0.0.0/4"}
-	}
-	return family{"6", "ip6", "ipv6_addr", "ff00::/8"}
-}
-
-func (f family) sets(id string) []netstate.Set {
+func sets(f netstate.Family, id string) []netstate.Set {
 	return []netstate.Set{
-		{Name: "masq" + id, Key: []string{f.typ}},
-		{Name: "masq_local" + id, Key: []string{f.typ, f.typ}},
+		{Name: "masq" + id, Key: []string{f.Type}},
+		{Name: "masq_local" + id, Key: []string{f.Type, f.Type}},
 	}
 }
 
 // chain has all that one prefix length needs, so that what another attachment brings can stand beside it in any
 // order. Only a connection's first packet gets here.
-func (f family) chain(id string, p netip.Prefix) netstate.Chain {
+func chain(f netstate.Family, id string, p netip.Prefix) netstate.Chain {
+	multicast := "224.0.0.0/4"
+	if f.V6 {
+		multicast = "ff00::/8"
+	}
 	return netstate.Chain{
 		Name: "masq" + id, Type: "nat", Hook: "postrouting", Priority: 100,
 		Rules: []string{
-			fmt.Sprintf("%s daddr %s return", f.word, f.multicast),
-			fmt.Sprintf("%s saddr . %s daddr & %s @masq_local%s return", f.word, f.word, netstate.Netmask(p), id),
-			fmt.Sprintf("%s saddr @masq%s masquerade", f.word, id),
+			fmt.Sprintf("%s daddr %s return", f.Word, multicast),
+			fmt.Sprintf("%s saddr . %s daddr & %s @masq_local%s return", f.Word, f.Word, netstate.Netmask(p), id),
+			fmt.Sprintf("%s saddr @masq%s masquerade", f.Word, id),
 		},
 	}
 }

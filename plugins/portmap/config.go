@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
 )
@@ -30,8 +31,8 @@ type mapping struct {
 }
 
 // serves reports whether the mapping is for a family.
-func (m mapping) serves(f family) bool {
-	if f.v6 {
+func (m mapping) serves(f netstate.Family) bool {
+	if f.V6 {
 		return m.v6
 	}
 	return m.v4

@@ -28,8 +28,8 @@ func plan(c Config, in planned.Input, _ netstate.Facts) (planned.Plan, error) {
 			return planned.Plan{}, invalid("prevResult gives %s no address that ports could lead to", in.IfName)
 		}
 		s.Tables = []netstate.Table{emptyTable()}
-		for _, f := range families {
-			s.Flows = append(s.Flows, flows(c, f)...)
+		for _, a := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+			s.Flows = append(s.Flows, flows(c, netstate.FamilyOf(a))...)
 		}
 		return planned.Plan{State: s}, nil
 	}
@@ -95,11 +95,11 @@ func reachableOnLoopback(c Config, pods []netip.Prefix) bool {
 
 // flows are what connection tracking remembers of a family's UDP mappings. A sender that never pauses would
 // keep such an entry, and with it the pod before, for ever.
-func flows(c Config, f family) []netstate.Flow {
+func flows(c Config, f netstate.Family) []netstate.Flow {
 	var all []netstate.Flow
 	for _, m := range c.mappings {
 		if m.protocol == "udp" && m.serves(f) {
-			all = append(all, netstate.Flow{Protocol: "udp", Addr: m.hostIP, IPv6: f.v6, Port: m.hostPort})
+			all = append(all, netstate.Flow{Protocol: "udp", Addr: m.hostIP, IPv6: f.V6, Port: m.hostPort})
 		}
 	}
 	return all

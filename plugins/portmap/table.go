@@ -17,23 +17,6 @@ const (
 	prioSNAT = 100
 )
 
-// family is what differs between the two families in nft's syntax.
-type family struct {
-	v6    bool
-	digit string
-	word  string
-	typ   string
-}
-
-var families = [...]family{{false, "4", "ip", "ipv4_addr"}, {true, "6", "ip6", "ipv6_addr"}}
-
-func familyOf(a netip.Addr) family {
-	if a.Is6() {
-		return families[1]
-	}
-	return families[0]
-}
-
 func emptyTable() netstate.Table {
 	return netstate.Table{Family: "inet", Name: netstate.TableName}
 }
@@ -58,9 +41,9 @@ func (b *builder) table() netstate.Table {
 
 // publish makes the mappings of one family lead to the pod's address.
 func (b *builder) publish(pod netip.Prefix) {
-	f := familyOf(pod.Addr())
-	b.sets = append(b.sets, f.portMaps()...)
-	b.chains = append(b.chains, f.portChains()...)
+	f := netstate.FamilyOf(pod.Addr())
+	b.sets = append(b.sets, portMaps(f)...)
+	b.chains = append(b.chains, portChains(f)...)
 	if b.conf.snat {
 		b.declareMarks(f, pod)
 	}
@@ -68,7 +51,7 @@ func (b *builder) publish(pod netip.Prefix) {
 		if !m.serves(f) {
 			continue
 		}
-		set, match := anyOrOne(m, "hostports"+f.digit)
+		set, match := anyOrOne(m, "hostports"+f.Digit)
 		b.add(set, match, pod.Addr().String(), strconv.Itoa(m.containerPort))
 		if b.conf.snat {
 			b.mark(f, pod, m)
@@ -94,39 +77,39 @@ func (b *builder) add(set string, match []string, data ...string) {
 }
 
 // portMaps are the maps from a port of the host to a pod's: of any address, and of one.
-func (f family) portMaps() []netstate.Set {
-	to := []string{f.typ, "inet_service"}
+func portMaps(f netstate.Family) []netstate.Set {
+	to := []string{f.Type, "inet_service"}
 	return []netstate.Set{
-		{Name: "hostports" + f.digit, Key: []string{"inet_proto", "inet_service"}, Data: to},
-		{Name: "hostip_hostports" + f.digit, Key: []string{f.typ, "inet_proto", "inet_service"}, Data: to},
+		{Name: "hostports" + f.Digit, Key: []string{"inet_proto", "inet_service"}, Data: to},
+		{Name: "hostip_hostports" + f.Digit, Key: []string{f.Type, "inet_proto", "inet_service"}, Data: to},
 	}
 }
 
 // portChains translate what comes for the host itself, and nothing that only passes through it. ::1 is
 // left alone: IPv6 has no way to let it leave lo.
-func (f family) portChains() []netstate.Chain {
+func portChains(f netstate.Family) []netstate.Chain {
 	rules := func(guard string) []string {
 		return []string{
-			fmt.Sprintf("%sfib daddr type local dnat %s addr . port to %s daddr . meta l4proto . th dport map @hostip_hostports%s", guard, f.word, f.word, f.digit),
-			fmt.Sprintf("%sfib daddr type local dnat %s addr . port to meta l4proto . th dport map @hostports%s", guard, f.word, f.digit),
+			fmt.Sprintf("%sfib daddr type local dnat %s addr . port to %s daddr . meta l4proto . th dport map @hostip_hostports%s", guard, f.Word, f.Word, f.Digit),
+			fmt.Sprintf("%sfib daddr type local dnat %s addr . port to meta l4proto . th dport map @hostports%s", guard, f.Word, f.Digit),
 		}
 	}
 	guard := "meta nfproto ipv4 "
-	if f.v6 {
+	if f.V6 {
 		guard = "ip6 daddr != ::1 "
 	}
 	return []netstate.Chain{
-		{Name: "hostports" + f.digit + "_prerouting", Type: "nat", Hook: "prerouting", Priority: prioDNAT, Rules: rules(guard)},
-		{Name: "hostports" + f.digit + "_output", Type: "nat", Hook: "output", Priority: prioDNAT, Rules: rules(guard)},
+		{Name: "hostports" + f.Digit + "_prerouting", Type: "nat", Hook: "prerouting", Priority: prioDNAT, Rules: rules(guard)},
+		{Name: "hostports" + f.Digit + "_output", Type: "nat", Hook: "output", Priority: prioDNAT, Rules: rules(guard)},
 	}
 }
 
 // marks is the name of the set of mappings whose packets get the mark: those that come from the
 // pod's subnet, or with masqAll from anywhere.
-func (b *builder) marks(f family, pod netip.Prefix) string {
-	name := fmt.Sprintf("hairpin%s_%d", f.digit, pod.Bits())
+func (b *builder) marks(f netstate.Family, pod netip.Prefix) string {
+	name := fmt.Sprintf("hairpin%s_%d", f.Digit, pod.Bits())
 	if b.conf.masqAll {
-		name = "masqall" + f.digit
+		name = "masqall" + f.Digit
 	}
 	return name + b.bitSuffix()
 }
@@ -144,28 +127,28 @@ func (b *builder) markValue() string { return fmt.Sprintf("0x%08x", uint32(1)<<b
 // declareMarks declares the sets of mappings whose packets are to be masqueraded and the rules that
 // mark them. Each prefix length has a chain of its own, so that attachments can add theirs in any
 // order.
-func (b *builder) declareMarks(f family, pod netip.Prefix) {
+func (b *builder) declareMarks(f netstate.Family, pod netip.Prefix) {
 	name := b.marks(f, pod)
-	source, key := fmt.Sprintf("%s saddr & %s . ", f.word, netstate.Netmask(pod)), []string{f.typ}
+	source, key := fmt.Sprintf("%s saddr & %s . ", f.Word, netstate.Netmask(pod)), []string{f.Type}
 	if b.conf.masqAll {
 		source, key = "", nil
 	}
 	with := func(more ...string) []string { return append(key[:len(key):len(key)], more...) }
 	b.sets = append(b.sets,
 		netstate.Set{Name: name, Key: with("inet_proto", "inet_service")},
-		netstate.Set{Name: "hostip_" + name, Key: with(f.typ, "inet_proto", "inet_service")})
+		netstate.Set{Name: "hostip_" + name, Key: with(f.Type, "inet_proto", "inet_service")})
 	rule := func(destination, set string) string {
 		return fmt.Sprintf("meta nfproto ipv%s fib daddr type local %s%smeta l4proto . th dport @%s meta mark set meta mark | %s",
-			f.digit, source, destination, set, b.markValue())
+			f.Digit, source, destination, set, b.markValue())
 	}
 	b.chains = append(b.chains, netstate.Chain{
 		Name: name, Type: "nat", Hook: "prerouting", Priority: prioMark,
-		Rules: []string{rule(f.word+" daddr . ", "hostip_"+name), rule("", name)},
+		Rules: []string{rule(f.Word+" daddr . ", "hostip_"+name), rule("", name)},
 	})
 }
 
 // mark has the packets of a mapping marked.
-func (b *builder) mark(f family, pod netip.Prefix, m mapping) {
+func (b *builder) mark(f netstate.Family, pod netip.Prefix, m mapping) {
 	set, match := anyOrOne(m, b.marks(f, pod))
 	if !b.conf.masqAll {
 		match = append([]string{pod.Masked().Addr().String()}, match...)
