@@ -3,9 +3,11 @@ package plugins_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cleat-cni/cleat/cni"
@@ -108,5 +110,57 @@ func TestVLANs(t *testing.T) {
 			t.Errorf("CHECK of pod%d: %s", p.pod, found)
 		}
 		m.del(t, p.attachment)
+	}
+}
+
+// TestHairpinWithoutBridgeNetfilter: frames that only cross the bridge are not translated back, so that the
+// pod must not see its neighbour's address.
+func TestHairpinWithoutBridgeNetfilter(t *testing.T) {
+	m := newMachine(t)
+	if _, err := os.Stat("/proc/sys/net/bridge"); err == nil {
+		m.run(m.host, "sysctl -qw net.bridge.bridge-nf-call-iptables=0")
+		m.run(m.host, "sysctl -qw net.bridge.bridge-nf-call-ip6tables=0")
+	}
+	network := strings.Replace(podNetwork, `"hairpinMode":true,`, "", 1)
+	a, b := m.attach(m.newPod(2, network, tcp(8080, 80)), "tcp :80"), m.attach(m.newPod(3, network))
+	for i, gateway := range []string{"10.88.0.1", "fd00:88::1"} {
+		m.expect(t, []call{
+			{"the pod itself", a.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
+			{"sibling", b.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
+			{"pod to pod", b.ns, "tcp", at(a.address(i == 1).String(), 80), "pod2 sees " + b.address(i == 1).String()},
+		})
+	}
+}
+
+func TestFirstPodsAtOnce(t *testing.T) {
+	const count = 16
+	m := newMachine(t)
+	pods := make([]*pod, count)
+	for i := range pods {
+		pods[i] = m.newPod(i+2, podNetwork, tcp(8000+i, 80))
+	}
+	atOnce := func(do func(p *pod) error) {
+		var wg sync.WaitGroup
+		for _, p := range pods {
+			wg.Go(func() {
+				if err := do(p); err != nil {
+					t.Errorf("pod%d: %v", p.pod, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	atOnce(func(p *pod) error { return m.tryAdd(t, p.attachment) })
+	if t.Failed() {
+		return
+	}
+	for _, p := range pods {
+		if found := m.check(t, p.attachment); found != "" {
+			t.Errorf("CHECK of pod%d: %s", p.pod, found)
+		}
+	}
+	atOnce(func(p *pod) error { return m.engine.DelList(t.Context(), p.steps(t, cni.VerbDel)) })
+	if list := m.run(m.host, "nft list ruleset") + m.run(m.host, "ip -o link"); strings.Contains(list, "elements") || strings.Contains(list, "veth") && strings.Contains(list, "master cni0") {
+		t.Errorf("left after DEL:\n%s", list)
 	}
 }
