@@ -1,6 +1,6 @@
 // Command cleat-cni is every plugin of Cleat in one program. It is the plugin it is called as
 // (a link bridge -> cleat-cni), or the one its first argument names (cleat-cni bridge). Called by
-// its own name without either it lists the plugins.
+// its own name without either it tells about the plugins; --list prints their names, a line each.
 //
 // It is started once a plugin and attachment, so it starts fast: no command line library, and no package
 // whose initialisation takes time.
@@ -33,6 +33,12 @@ const self = "cleat-cni"
 
 func main() {
 	typ := chosen(os.Args)
+	if typ == "--list" {
+		for _, name := range names() {
+			fmt.Println(name)
+		}
+		return
+	}
 	called := os.Getenv("CNI_COMMAND") != ""
 	if typ == "" && !called {
 		list(os.Stderr)
@@ -89,12 +95,18 @@ func list(w io.Writer) {
 	fmt.Fprintf(w, "\nCNI protocol versions supported: %s\n", strings.Join(cni.Versions(), ", "))
 }
 
-func unknown(typ string) error {
-	var names []string
+// names lists the plugins.
+func names() []string {
+	var list []string
 	for _, d := range plugins.All() {
-		names = append(names, d.Info.Type)
+		list = append(list, d.Info.Type)
 	}
-	slices.Sort(names)
+	slices.Sort(list)
+	return list
+}
+
+func unknown(typ string) error {
+	names := names()
 	if typ == "" {
 		return cni.Errorf(cni.CodeInvalidEnvironment, "%s is called by its own name: which plugin is meant?", self).
 			WithHint("call it by a link of the plugin's name; there is %s", strings.Join(names, ", "))

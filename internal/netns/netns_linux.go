@@ -53,7 +53,7 @@ func (h *Handle) check() error {
 		return fmt.Errorf("examine namespace %s: %w", h.path, err)
 	}
 	if st.Type != nsfsMagic {
-		return fmt.Errorf("open namespace %s: %w: %s", h.path, netstate.ErrNotNamespace, h.whatItIs(st.Type))
+		return fmt.Errorf("open namespace %s: %w: %s", h.path, netstate.ErrNotNamespace, h.whatItIs(int64(st.Type)))
 	}
 	kind, err := unix.IoctlRetInt(h.FD(), unix.NS_GET_NSTYPE)
 	if err != nil {
