@@ -544,6 +544,32 @@ func TestErrorNamesTheObject(t *testing.T) {
 	}
 }
 
+func TestIPv6IsOff(t *testing.T) {
+	t.Parallel()
+	k := testKernel(t)
+	pod := sandbox.Namespace(t)
+	look(t, pod, "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6")
+	st := bridgeState(1)
+	s := openPod(t, k, pod)
+	both := st
+	addIPv6(&both, false)
+	if err := s.Apply(t.Context(), both); !errors.Is(err, errNoIPv6) {
+		t.Errorf("Apply with IPv6 = %v, want %v", err, errNoIPv6)
+	}
+	st.Links[2].NoIPv6 = true
+	mustMake(t, s, st)
+}
+
+// A value that can only be written is an order.
+func TestOrders(t *testing.T) {
+	t.Parallel()
+	k := testKernel(t)
+	s := openPod(t, k, sandbox.Namespace(t))
+	st := netstate.State{Sysctls: []netstate.Sysctl{{Place: netstate.Pod, Name: "net/ipv4/route/flush", Value: "1"}}}
+	mustMake(t, s, st)
+	wantSame(t, s, st)
+}
+
 func TestUplink(t *testing.T) {
 	t.Parallel()
 	k := testKernel(t)

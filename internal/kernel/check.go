@@ -34,6 +34,7 @@ const (
 func check(s netstate.State) error {
 	return errors.Join(
 		checkEach(s.Links, checkLink),
+		checkEach(s.Links, func(l netstate.Link) error { return checkPeer(s.Links, &l) }),
 		checkEach(s.Sysctls, checkSysctl),
 		checkEach(s.Addrs, checkAddr),
 		checkEach(s.Routes, checkRoute),
@@ -113,6 +114,30 @@ func peerRef(l *netstate.Link) netstate.Ref {
 		ref.Place = netstate.Host
 	}
 	return ref
+}
+
+func refOf(l *netstate.Link) netstate.Ref { return netstate.Ref{Place: l.Place, Name: l.Name} }
+
+// findPeer returns the link of the state that is the other end of the veth l: the one that l names, or that
+// names l.
+func findPeer(links []netstate.Link, l *netstate.Link) *netstate.Link {
+	for i := range links {
+		o := &links[i]
+		if o.Kind != kindVeth || refOf(o) == refOf(l) {
+			continue
+		}
+		if l.Peer != "" && peerRef(l) == refOf(o) || o.Peer != "" && peerRef(o) == refOf(l) {
+			return o
+		}
+	}
+	return nil
+}
+
+func checkPeer(links []netstate.Link, l *netstate.Link) error {
+	if l.Kind == kindVeth && l.Peer == "" && findPeer(links, l) == nil {
+		return errors.New("a veth needs a peer")
+	}
+	return nil
 }
 
 func checkAddr(a netstate.Addr) error {

@@ -42,11 +42,9 @@ func (c *change) tryLinks(ctx context.Context) error {
 		case "":
 			_, err = c.device(ctx, refOf(l))
 		case kindVeth:
-			var other *netstate.Link
-			if other, err = c.otherEnd(l); err == nil {
-				done[refOf(other)] = true
-				err = c.makeVeth(ctx, l, other)
-			}
+			other := c.otherEnd(l)
+			done[refOf(other)] = true
+			err = c.makeVeth(ctx, l, other)
 		case kindBridge, kindIFB, kindDummy:
 			err = c.makeSimple(ctx, l)
 		default:
@@ -59,33 +57,13 @@ func (c *change) tryLinks(ctx context.Context) error {
 	return nil
 }
 
-func refOf(l *netstate.Link) netstate.Ref { return netstate.Ref{Place: l.Place, Name: l.Name} }
-
-// findPeer returns the link of the state that is the other end of the veth l: the one that l names, or that
-// names l.
-func findPeer(links []netstate.Link, l *netstate.Link) *netstate.Link {
-	for i := range links {
-		o := &links[i]
-		if o.Kind != kindVeth || refOf(o) == refOf(l) {
-			continue
-		}
-		if l.Peer != "" && peerRef(l) == refOf(o) || o.Peer != "" && peerRef(o) == refOf(l) {
-			return o
-		}
-	}
-	return nil
-}
-
 // otherEnd is like findPeer, but makes up an end that l names and the state does not describe.
-func (c *change) otherEnd(l *netstate.Link) (*netstate.Link, error) {
+func (c *change) otherEnd(l *netstate.Link) *netstate.Link {
 	if o := findPeer(c.state.Links, l); o != nil {
-		return o, nil
-	}
-	if l.Peer == "" {
-		return nil, about(l, fmt.Errorf("a veth needs a peer"))
+		return o
 	}
 	ref := peerRef(l)
-	return &netstate.Link{Place: ref.Place, Name: ref.Name, Kind: kindVeth, MTU: l.MTU, Shared: l.Shared}, nil
+	return &netstate.Link{Place: ref.Place, Name: ref.Name, Kind: kindVeth, MTU: l.MTU, Shared: l.Shared}
 }
 
 // makeSimple makes a link whose kind needs no more than a name, or finds a shared one.

@@ -164,10 +164,28 @@ func (r *request) failure() error {
 		return r.err
 	case errors.Is(r.err, unix.EEXIST) && r.step == "":
 		return about(r.object, netstate.ErrExist)
+	case r.step == "" && isIPv6(r.object) && lacksIPv6(r.err):
+		return about(r.object, fmt.Errorf("%w: %w", errNoIPv6, r.err))
 	case r.step == "":
 		return about(r.object, r.err)
 	}
 	return about(r.object, fmt.Errorf("%s: %w", r.step, r.err))
+}
+
+func isIPv6(o netstate.Object) bool {
+	switch o := o.(type) {
+	case *netstate.Addr:
+		return o.Prefix.Addr().Is6()
+	case *netstate.Route:
+		return o.Dst.Addr().Is6()
+	}
+	return false
+}
+
+// lacksIPv6 reports whether an address or route of IPv6 was refused because there is none: in the
+// kernel, or on the device (disable_ipv6).
+func lacksIPv6(err error) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EACCES)
 }
 
 // answer is an error of the kernel with the text that it gave to explain it (extended

@@ -225,7 +225,7 @@ func (r *removal) clear(ctx context.Context, p netstate.Place) error {
 		}
 	}
 	for i := range r.state.Addrs {
-		if a := &r.state.Addrs[i]; a.Place == p && !a.Shared {
+		if a := &r.state.Addrs[i]; a.Place == p && !a.Shared && !a.Absent {
 			if d := on(a.Dev); d != nil {
 				b = append(b, deleteAddr(a, d.index))
 			}

@@ -14,7 +14,7 @@ import (
 
 const procSys = "/proc/sys"
 
-var errNoIPv6 = errors.New("IPv6 is disabled in this kernel or namespace")
+var errNoIPv6 = errors.New("IPv6 is disabled in this kernel, namespace or device")
 
 // setSysctls writes the values of one phase, each place on one thread inside it. A value that
 // is so already is not written: another program may watch it, and /proc may be read-only.
@@ -52,16 +52,18 @@ func (c *change) setSysctlsOf(p netstate.Place, list []netstate.Sysctl) error {
 			if s.Optional && errors.Is(err, netstate.ErrNotExist) {
 				continue
 			}
-			if err != nil {
+			// One that orders something, as net/ipv4/route/flush does, can only be written.
+			order := errors.Is(err, fs.ErrPermission)
+			if err != nil && !order {
 				return err
 			}
-			if equalValue(old, s.Value) {
+			if !order && equalValue(old, s.Value) {
 				continue
 			}
 			if err := writeSysctl(s); err != nil {
 				return err
 			}
-			if !s.Shared {
+			if !s.Shared && !order {
 				s.Value = old
 				before = append(before, s)
 			}
