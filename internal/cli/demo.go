@@ -307,8 +307,8 @@ func (d *demo) proof(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.shown(fmt.Sprintf("interfaces of the host   %s (the bridge stays, by design)\n"+
-		"kernel objects of demo   %d\nleases of addresses      %d\nrecords                  %d\n",
+	d.shown(fmt.Sprintf("interfaces of the host          %s (the bridge stays, by design)\n"+
+		"links and nft elements of demo  %d\nleases of addresses             %d\nrecords                         %d\n",
 		strings.Join(links, " "), len(owned), len(leases), len(records)))
 	if len(others)+len(owned)+len(leases)+len(records) > 0 {
 		return fmt.Errorf("something is left: %v %v %v %v", others, owned, leases, records)
