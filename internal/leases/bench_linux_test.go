@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -19,6 +21,7 @@ func BenchmarkAddDel(b *testing.B) {
 			if err := s.Release(b.Context(), p, o); err != nil { // makes the index
 				b.Fatal(err)
 			}
+			syncDisk(b, p) // else the files made above are written while we measure
 			b.ResetTimer()
 			for b.Loop() {
 				if _, err := s.Reserve(b.Context(), p, o, false); err != nil {
@@ -49,4 +52,16 @@ func filled(t testing.TB, n int) netstate.Pool {
 	}
 	put(t, p, lastName(0), a.String())
 	return p
+}
+
+func syncDisk(t testing.TB, p netstate.Pool) {
+	t.Helper()
+	d, err := openDir(p.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := unix.Syncfs(d.fd); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -72,7 +72,8 @@ func (s *Store) open(ctx context.Context, p netstate.Pool, how access) (*folder,
 		return nil, err
 	}
 	if err := errors.Join(f.recover(ctx), f.settle(ctx)); err != nil {
-		return nil, errors.Join(err, f.close())
+		f.close()
+		return nil, err
 	}
 	return f, nil
 }
@@ -99,7 +100,8 @@ func (f *folder) enter(ctx context.Context) error {
 		return err
 	}
 	if f.net, err = openDir(f.net.path); err != nil {
-		return errors.Join(err, f.close())
+		f.close()
+		return err
 	}
 	if f.how != forLook {
 		err = makeFolder(f.meta.path, 0o700)
@@ -111,7 +113,8 @@ func (f *folder) enter(ctx context.Context) error {
 		return nil
 	}
 	if f.how == forReserve {
-		return errors.Join(err, f.close())
+		f.close()
+		return err
 	}
 	// DEL and GC don't need it.
 	f.cfg.Log.WarnContext(ctx, "no lease index", "folder", f.meta.path, "err", err)
@@ -146,11 +149,11 @@ func makeFolder(path string, perm os.FileMode) error {
 	return err
 }
 
-// close marks the folder, if the index agrees with it, and unlocks it.
-func (f *folder) close() error {
+// close marks the folder, if the index agrees with it, and unlocks it. What was done stays done if that
+// fails, so it is only logged: unmarked, the next operation reads the folder anew.
+func (f *folder) close() {
 	if f.changed && f.trusted && f.how != forLook {
 		if err := f.mark(); err != nil {
-			// Not marked, so the next operation reads the folder anew.
 			f.cfg.Log.Warn("lease index not kept", "folder", f.meta.path, "err", err)
 		}
 	}
@@ -158,9 +161,11 @@ func (f *folder) close() error {
 	f.net.close()
 	f.meta.close()
 	if f.lock == nil {
-		return nil
+		return
 	}
-	return f.lock.Release()
+	if err := f.lock.Release(); err != nil {
+		f.cfg.Log.Warn("lease lock not released", "folder", f.net.path, "err", err)
+	}
 }
 
 // read reads the lease file of a. A file that names nobody has the zero holder.

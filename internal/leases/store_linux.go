@@ -80,8 +80,9 @@ func (s *Store) Reserve(ctx context.Context, p netstate.Pool, owner netstate.Own
 	if err != nil {
 		return nil, fmt.Errorf("reserve address: %w", err)
 	}
+	defer f.close()
 	addrs, err := f.reserve(ctx, h, wants)
-	if err := errors.Join(err, f.close()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	leases := make([]netstate.Lease, 0, len(addrs))
@@ -102,8 +103,9 @@ func (s *Store) Held(ctx context.Context, p netstate.Pool, owner netstate.Owner)
 	if err != nil {
 		return nil, fmt.Errorf("read leases of %s: %w", owner, err)
 	}
+	defer f.close()
 	h, files, err := f.heldBy(ctx, holder{id: owner.ContainerID, ifName: owner.IfName})
-	if err := errors.Join(err, f.close()); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("read leases of %s: %w", owner, err)
 	}
 	var leases []netstate.Lease
@@ -124,6 +126,7 @@ func (s *Store) Release(ctx context.Context, p netstate.Pool, owner netstate.Own
 	if err != nil {
 		return fmt.Errorf("release addresses of %s: %w", owner, err)
 	}
+	defer f.close()
 	h, files, err := f.heldBy(ctx, holder{id: owner.ContainerID, ifName: owner.IfName})
 	errs := []error{err}
 	var kept []lease
@@ -140,7 +143,7 @@ func (s *Store) Release(ctx context.Context, p netstate.Pool, owner netstate.Own
 	if len(files) > 0 {
 		f.setOwner(h, addrsOf(kept))
 	}
-	if err := errors.Join(append(errs, f.close())...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("release addresses of %s: %w", owner, err)
 	}
 	return nil
@@ -161,12 +164,13 @@ func (s *Store) Collect(ctx context.Context, p netstate.Pool, valid []netstate.O
 	if err != nil {
 		return nil, fmt.Errorf("collect leases of network %s: %w", p.Network, err)
 	}
+	defer f.close()
 	freed, err := f.collect(ctx, validHolders(valid))
 	leases := make([]netstate.Lease, 0, len(freed))
 	for _, l := range freed {
 		leases = append(leases, f.lease(l.addr, l.holder))
 	}
-	if err := errors.Join(err, f.close()); err != nil {
+	if err != nil {
 		return leases, fmt.Errorf("collect leases of network %s: %w", p.Network, err)
 	}
 	return leases, nil
