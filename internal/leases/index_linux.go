@@ -240,12 +240,6 @@ func (f *folder) closeIndex() {
 	f.index = -1
 }
 
-// maxSpares is how many files of leases that ended are kept for the next ones. On ext4 a
-// new file costs up to 2 ms where many were removed in the last minutes, since the file system
-// leaves their inodes alone for that long and looks past each of them; a file that is
-// used again costs nothing.
-const maxSpares = 64
-
 func spareName(i int) string { return fmt.Sprintf("spare-%d", i) }
 
 // retire takes the lease file of a away and keeps it for another lease. One that is gone is
