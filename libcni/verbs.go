@@ -56,14 +56,23 @@ func (c *CNI) CheckNetwork(ctx context.Context, p *PluginConfig, rt *RuntimeConf
 
 // check is the part of CHECK under the lock.
 func (c *CNI) check(ctx context.Context, op *operation) error {
+	calls, err := c.checkCalls(op)
+	if err != nil {
+		return err
+	}
+	return c.runEach(ctx, calls, false)
+}
+
+// checkCalls are the calls of a CHECK with what the record holds: result, arguments, capabilities, namespace.
+func (c *CNI) checkCalls(op *operation) ([]Call, error) {
 	e := c.store.find(op.key())
 	switch {
 	case e == nil && c.store.intent(op.key()) != nil:
-		return cni.Errorf(cni.CodeUnknownContainer, "its ADD was not finished").WithHint("delete the attachment and add it again")
+		return nil, cni.Errorf(cni.CodeUnknownContainer, "its ADD was not finished").WithHint("delete the attachment and add it again")
 	case e == nil:
-		return cni.Errorf(cni.CodeUnknownContainer, "it is not attached: there is no record of it in %s", c.store.results())
+		return nil, cni.Errorf(cni.CodeUnknownContainer, "it is not attached: there is no record of it in %s", c.store.results())
 	case e.err != nil:
-		return e.err
+		return nil, e.err
 	}
 	if op.rt.Args == nil {
 		op.rt.Args = e.rec.args
@@ -76,16 +85,16 @@ func (c *CNI) check(ctx context.Context, op *operation) error {
 	}
 	prev, err := e.rec.resultAs(op.list.CNIVersion)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if prev == nil {
-		return cni.Errorf(cni.CodeUnknownContainer, "record %s holds no result", e.path)
+		return nil, cni.Errorf(cni.CodeUnknownContainer, "record %s holds no result", e.path)
 	}
 	calls := op.calls(cni.VerbCheck)
 	for i := range calls {
 		calls[i].Prev = prev
 	}
-	return c.runEach(ctx, calls, false)
+	return calls, nil
 }
 
 // GetStatusNetworkList asks each plugin whether it can serve an ADD, and returns the first answer that is an error, whose code

@@ -59,14 +59,18 @@ func (v *ipamVerbs) reserve(ctx context.Context, req *plugin.Request, peek bool)
 	return addresses{result: res, leases: leases}, nil
 }
 
-// addressIn is a leased address as the result has it: with its subnet's prefix length and gateway.
+// addressIn is a leased address as the result has it: with its subnet's prefix length and gateway. Ranges of
+// one subnet may have different gateways.
 func addressIn(set []netstate.Range, a netip.Addr) (cni.IP, error) {
-	for _, r := range set {
-		if r.Subnet.Contains(a) {
-			return cni.IP{Address: netip.PrefixFrom(a, r.Subnet.Bits()), Gateway: r.Gateway}, nil
-		}
+	at := slices.IndexFunc(set, func(r netstate.Range) bool { return r.Start.Compare(a) <= 0 && a.Compare(r.End) <= 0 })
+	if at < 0 {
+		at = slices.IndexFunc(set, func(r netstate.Range) bool { return r.Subnet.Contains(a) })
 	}
-	return cni.IP{}, cni.Errorf(cni.CodeInternal, "leased address %s lies in no range", a)
+	if at < 0 {
+		return cni.IP{}, cni.Errorf(cni.CodeInternal, "leased address %s lies in no range", a)
+	}
+	r := set[at]
+	return cni.IP{Address: netip.PrefixFrom(a, r.Subnet.Bits()), Gateway: r.Gateway}, nil
 }
 
 // Del frees what the owner holds. Where it lies is all that has to be readable.
@@ -121,15 +125,7 @@ func wantedLeases(p netstate.Pool, req *plugin.Request) []netstate.Lease {
 
 // GC frees what is held by no valid attachment.
 func (v *ipamVerbs) GC(ctx context.Context, req *plugin.Request) error {
-	valid, err := validOwners(req)
-	if err != nil || v.def.store == nil {
-		return v.at(req, "validate", err)
-	}
-	freed, err := v.engine.leases.Collect(ctx, v.def.store(req), valid, false)
-	for _, l := range freed {
-		v.engine.log.Info("collected", "object", l.String(), "owner", l.Owner.String())
-	}
-	return v.at(req, "collect", err)
+	return v.engine.gc(ctx, Step{v.def, req})
 }
 
 // Status says whether an address is free.

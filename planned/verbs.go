@@ -44,16 +44,7 @@ func (v *verbs) Check(ctx context.Context, req *plugin.Request) error {
 
 // GC removes what carries the network's mark and belongs to no valid attachment, and has IPAM do the same.
 func (v *verbs) GC(ctx context.Context, req *plugin.Request) error {
-	step := Step{v.def, req}
-	valid, err := validOwners(req)
-	if err != nil {
-		return at(step, "validate", err)
-	}
-	freed, err := v.engine.kernel.Collect(ctx, req.Conf.Name, valid, false)
-	for _, f := range freed {
-		v.engine.log.Info("collected", "object", f.Object, "owner", f.Owner.String())
-	}
-	return errors.Join(at(step, "collect", err), at(step, "ipam", v.delegated(ctx, req, plugin.Plugin.GC)))
+	return v.engine.gc(ctx, Step{v.def, req})
 }
 
 // Status reports whether ADD could be served.
@@ -83,52 +74,45 @@ func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(pl
 
 // compare is CHECK: the plan against the kernel.
 func (e *Engine) compare(ctx context.Context, step Step) ([]netstate.Difference, error) {
-	req := step.Req
-	b, err := step.parse()
-	if err != nil {
-		return nil, err
-	}
-	if req.Prev == nil {
-		return nil, cni.Errorf(cni.CodeInvalidConfig, "prevResult is missing: CHECK needs the result of ADD")
-	}
-	session, err := e.openPod(ctx, req)
+	session, err := e.openPod(ctx, step.Req)
 	if err != nil {
 		return nil, err
 	}
 	defer session.Close()
+	if err := (&verbs{e, step.Def}).delegated(ctx, step.Req, plugin.Plugin.Check); err != nil {
+		return nil, explain("ipam", err)
+	}
+	s, err := recordedState(ctx, session, step)
+	if err != nil {
+		return nil, err
+	}
+	return session.Diff(ctx, s)
+}
+
+// recordedState is what the step's ADD made, planned once more from prevResult.
+func recordedState(ctx context.Context, session Session, step Step) (netstate.State, error) {
+	req := step.Req
+	b, err := step.parse()
+	if err != nil {
+		return netstate.State{}, err
+	}
+	if req.Prev == nil {
+		return netstate.State{}, cni.Errorf(cni.CodeInvalidConfig, "prevResult is missing: %s needs the result of ADD", req.Verb)
+	}
 	in := Input{Request: req}
 	if b.use != NoIPAM {
-		if err := (&verbs{e, step.Def}).delegated(ctx, req, plugin.Plugin.Check); err != nil {
-			return nil, explain("ipam", err)
-		}
 		in.IPAM = recalled(req)
 	}
 	seen, err := session.Observe(ctx, b.ask(in))
 	if err != nil {
-		return nil, err
+		return netstate.State{}, err
 	}
 	p, err := b.plan(in, seen)
 	if err != nil {
-		return nil, err
+		return netstate.State{}, err
 	}
 	p.State.Owner = in.Owner()
-	return session.Diff(ctx, asRecorded(p.State, req))
-}
-
-// validOwners reads the list that GC brings. Without one nothing may be freed.
-func validOwners(req *plugin.Request) ([]netstate.Owner, error) {
-	list, present, err := req.Conf.ValidAttachments()
-	if err != nil {
-		return nil, err
-	}
-	if !present {
-		return nil, cni.Errorf(cni.CodeInvalidConfig, "cni.dev/valid-attachments is missing: without it GC would free everything")
-	}
-	owners := make([]netstate.Owner, len(list))
-	for i, a := range list {
-		owners[i] = netstate.Owner{Network: req.Conf.Name, ContainerID: a.ContainerID, IfName: a.IfName}
-	}
-	return owners, nil
+	return asRecorded(p.State, req), nil
 }
 
 // DelList removes the steps, which stand in the order of the list, in one pass, the last first. Addresses

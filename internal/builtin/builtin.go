@@ -9,6 +9,7 @@
 package builtin
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,10 +42,13 @@ type Config struct {
 	Leases   planned.Leases       // required
 	Programs libcni.Runner        // required for Run: runs the programs of a list
 	Mode     Mode                 // default Auto
-	Env      []string             // of programs that plugins delegate to; CNI_NETNS_OVERRIDE counts here too
-	Stderr   io.Writer            // gets what those write to standard error; nil drops it
-	Build    *debug.BuildInfo     // the build that is ours; default this program's
-	Log      *slog.Logger         // default: nothing is logged
+	// Answers says whether an address of a pod answers on the host's networks; used when nothing else tells
+	// whether an owner lives. Default: none does.
+	Answers func(ctx context.Context, addr string) bool
+	Env     []string         // of programs that plugins delegate to; CNI_NETNS_OVERRIDE counts here too
+	Stderr  io.Writer        // gets what those write to standard error; nil drops it
+	Build   *debug.BuildInfo // the build that is ours; default this program's
+	Log     *slog.Logger     // default: nothing is logged
 }
 
 // Runner is a libcni.Runner that calls plugins in this process. It is safe for concurrent use.

@@ -21,11 +21,23 @@ func (r *Runner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error)
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	loc, err := r.Where(calls[0].Type, calls[0].Dirs)
+	n, builtIn, err := r.alike(calls)
 	if err != nil {
 		return nil, annotate(err, calls[0])
 	}
-	n := 1
+	if !builtIn {
+		return r.cfg.Programs.Run(ctx, calls[:n])
+	}
+	return r.runHere(ctx, calls[:r.together(calls[:n])])
+}
+
+// alike returns how many calls from the front are served alike, and whether here or by programs.
+func (r *Runner) alike(calls []libcni.Call) (n int, builtIn bool, err error) {
+	loc, err := r.Where(calls[0].Type, calls[0].Dirs)
+	if err != nil {
+		return 0, false, err
+	}
+	n = 1
 	for n < len(calls) {
 		next, err := r.Where(calls[n].Type, calls[n].Dirs)
 		if err != nil || next.BuiltIn != loc.BuiltIn {
@@ -33,10 +45,7 @@ func (r *Runner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error)
 		}
 		n++
 	}
-	if !loc.BuiltIn {
-		return r.cfg.Programs.Run(ctx, calls[:n])
-	}
-	return r.runHere(ctx, calls[:r.together(calls[:n])])
+	return n, loc.BuiltIn, nil
 }
 
 // together returns how many of calls, all built in, can be planned as one. An IPAM plugin that

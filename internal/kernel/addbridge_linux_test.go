@@ -1,0 +1,92 @@
+package kernel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/kernel"
+	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/sandbox"
+	"github.com/cleat-cni/cleat/libcni"
+	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugins"
+)
+
+// bridgeList is bridge, host-local and portmap, as most single nodes have it.
+const bridgeList = `{"cniVersion":"1.1.0","name":"bench","plugins":[
+	{"type":"bridge","bridge":"cni0","isGateway":true,"isDefaultGateway":true,
+	 "ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"10.88.0.0/16"}]]}},
+	{"type":"portmap","capabilities":{"portMappings":true}}]}`
+
+// runtime is the whole way in this process: runtime, plugins, lease store, kernel.
+func runtime(tb testing.TB) (*libcni.CNI, *libcni.NetworkConfigList, *kernel.Kernel) {
+	tb.Helper()
+	sandbox.Require(tb)
+	k, err := kernel.New(kernel.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { k.Close() })
+	store, err := leases.New(leases.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := tb.TempDir()
+	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Mode: builtin.BuiltinOnly})
+	c, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", LockDir: dir + "/lock", Runner: run})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	list, err := libcni.ConfListFromBytes(fmt.Appendf(nil, bridgeList, dir+"/leases"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c, list, k
+}
+
+func attachment(path string, i int) *libcni.RuntimeConf {
+	return &libcni.RuntimeConf{
+		ContainerID: fmt.Sprintf("bench-%d", i), NetNS: path, IfName: "eth0",
+		CapabilityArgs: map[string]any{"portMappings": json.RawMessage(
+			fmt.Sprintf(`[{"hostPort":%d,"containerPort":80,"protocol":"tcp"}]`, i%60000+2))},
+	}
+}
+
+// BenchmarkAddBridge is an ADD of bridge, host-local and portmap in this process, all of it: configuration,
+// lock, intent, lease, plan, kernel, record. BenchmarkFloor beside it is the same by raw netlink. The DEL is
+// outside the time. It reports what was sent: rtnetlink messages, nft transactions and the messages in them, per ADD.
+func BenchmarkAddBridge(b *testing.B) {
+	c, list, k := runtime(b)
+	pod := sandbox.Namespace(b)
+	warm := attachment(pod.Path(), 0)
+	if _, err := c.AddNetworkList(b.Context(), list, warm); err != nil {
+		b.Fatal(err)
+	}
+	if err := c.DelNetworkList(b.Context(), list, warm); err != nil {
+		b.Fatal(err)
+	}
+	var sent kernel.Stats
+	i := 0
+	for b.Loop() {
+		i++
+		rt := attachment(pod.Path(), i)
+		before := k.Stats()
+		if _, err := c.AddNetworkList(b.Context(), list, rt); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		after := k.Stats()
+		sent.Rtnetlink += after.Rtnetlink - before.Rtnetlink
+		sent.NftTransactions += after.NftTransactions - before.NftTransactions
+		sent.NftMessages += after.NftMessages - before.NftMessages
+		if err := c.DelNetworkList(b.Context(), list, rt); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(sent.Rtnetlink)/float64(i), "rtnl/op")
+	b.ReportMetric(float64(sent.NftMessages)/float64(i), "nft/op")
+	b.ReportMetric(float64(sent.NftTransactions)/float64(i), "tx/op")
+}

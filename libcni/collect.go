@@ -1,0 +1,159 @@
+package libcni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// Collector is a Runner that can say what GC frees, and do so for a network of any version.
+type Collector interface {
+	// Collect runs the GC calls of a network and returns what they freed, also beside an error. With dryRun nothing is
+	// freed. What belongs to an attachment that is not valid but seems to be in use is kept, and returned with Kept
+	// set, unless unknown is set.
+	Collect(ctx context.Context, calls []Call, how CollectArgs) ([]Collected, error)
+}
+
+// Collected is something that GC freed or would free, or kept though nobody claims it.
+type Collected struct {
+	Kind  string         `json:"kind"` // attachment, link, element, lease, …
+	Name  string         `json:"name"` // canonical line, or network/container/interface
+	Owner netstate.Owner `json:"-"`
+	Why   string         `json:"why"`
+	Kept  bool           `json:"kept,omitempty"`
+}
+
+// CollectArgs say how to collect.
+type CollectArgs struct {
+	DryRun  bool // only say what would be freed
+	Unknown bool // also free what seems to be in use though no record claims it
+}
+
+// CollectNetworkList is GC by liveness: recorded attachments whose namespace is gone, and those whose ADD was not
+// finished, get DEL with the list they were added with; then the plugins free what belongs to no recorded
+// attachment. No other operation runs meanwhile. It goes on after errors, and returns what was freed also beside
+// one. With a Runner that is no [Collector], or plugins that are programs, what these free is not known, and a dry run does not
+// ask them.
+func (c *CNI) CollectNetworkList(ctx context.Context, list *NetworkConfigList, args CollectArgs) ([]Collected, error) {
+	op, err := c.operation(list, nil)
+	if err != nil {
+		return nil, err
+	}
+	if list.DisableGC {
+		return nil, nil
+	}
+	if err := checkList(list); err != nil {
+		return nil, fmt.Errorf("collect in network %s: %w", list.Name, err)
+	}
+	release, err := c.lockAll(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("collect in network %s: %w", list.Name, err)
+	}
+	defer release()
+	freed, err := c.collect(ctx, op, args)
+	if err != nil {
+		err = fmt.Errorf("collect in network %s: %w", list.Name, err)
+	}
+	return freed, err
+}
+
+// collect is the part of CollectNetworkList under the locks.
+func (c *CNI) collect(ctx context.Context, op *operation, args CollectArgs) ([]Collected, error) {
+	var errs []error
+	if !args.DryRun {
+		errs = append(errs, c.store.sweep())
+	}
+	entries, err := c.store.entries()
+	if err != nil {
+		return nil, err // not knowing what is attached, nothing may be freed
+	}
+	var freed []Collected
+	var valid []cni.Attachment
+	for _, e := range entries {
+		if e.rec == nil || e.rec.network != op.list.Name {
+			continue
+		}
+		why := c.whyDead(e)
+		if why == "" {
+			valid = append(valid, cni.Attachment{ContainerID: e.rec.containerID, IfName: e.rec.ifName})
+			continue
+		}
+		owner := netstate.Owner{Network: e.rec.network, ContainerID: e.rec.containerID, IfName: e.rec.ifName}
+		if !args.DryRun {
+			if err := c.delRecorded(ctx, e.rec.key, op.list); err != nil {
+				errs = append(errs, fmt.Errorf("delete %s: %w", owner, err))
+				continue
+			}
+		}
+		freed = append(freed, Collected{Kind: "attachment", Name: owner.String(), Owner: owner, Why: why})
+	}
+	more, err := c.collectPlugins(ctx, op, valid, args)
+	return append(freed, more...), errors.Join(append(errs, err)...)
+}
+
+// whyDead says why an entry's attachment is to go; "" if it is not. All locks are held, so that an ADD which is
+// not finished never will be.
+func (c *CNI) whyDead(e *entry) string {
+	switch {
+	case e.rec.result == nil:
+		return "its ADD was not finished"
+	case c.liveness(e.rec) == dead:
+		return "its namespace is gone"
+	default:
+		return ""
+	}
+}
+
+// collectPlugins has the plugins free what belongs to nobody valid.
+func (c *CNI) collectPlugins(ctx context.Context, op *operation, valid []cni.Attachment, args CollectArgs) ([]Collected, error) {
+	calls, err := op.gcCalls(valid)
+	if err != nil {
+		return nil, err
+	}
+	if collector, ok := c.runner.(Collector); ok {
+		return collector.Collect(ctx, calls, args)
+	}
+	if args.DryRun || !cni.AtLeast(op.list.CNIVersion, cni.VerbGC.Since()) {
+		return nil, nil
+	}
+	return nil, c.runEach(ctx, calls, true)
+}
+
+// Repairer is a Runner that can put back what CHECK misses.
+type Repairer interface {
+	// Repair takes the calls of a CHECK and returns what was not as it should be and is now, also beside an error.
+	Repair(ctx context.Context, calls []Call) ([]netstate.Difference, error)
+}
+
+// RepairNetworkList puts back what CHECK of an attachment misses, and touches nothing that is right. It returns what was
+// wrong. An attachment that isn't recorded is an error with code 3; a plugin that is a program is checked, and its error returned.
+func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt *RuntimeConf) ([]netstate.Difference, error) {
+	op, err := c.operation(list, rt)
+	if err != nil {
+		return nil, err
+	}
+	repairer, ok := c.runner.(Repairer)
+	if !ok {
+		return nil, fmt.Errorf("repair: %w: the plugins are programs, which can only be checked", errors.ErrUnsupported)
+	}
+	if err := errors.Join(checkList(list), checkIDs(&op.rt)); err != nil {
+		return nil, op.errorf("repair", err)
+	}
+	l, err := c.lock(ctx, op.rt.ContainerID)
+	if err != nil {
+		return nil, op.errorf("repair", err)
+	}
+	defer unlock(l)
+	calls, err := c.checkCalls(op)
+	if err != nil {
+		return nil, op.errorf("repair", err)
+	}
+	changed, err := repairer.Repair(ctx, calls)
+	if err != nil {
+		err = op.errorf("repair", err)
+	}
+	return changed, err
+}

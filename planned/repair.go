@@ -1,0 +1,189 @@
+package planned
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/plugin"
+)
+
+// Repair puts back what CHECK of the steps misses and touches nothing that is right, in one pass. The
+// requests are those of a CHECK. It returns what was wrong, also beside an error; then what this call made is undone, and
+// what was wrong may be gone.
+func (e *Engine) Repair(ctx context.Context, steps []Step) ([]netstate.Difference, error) {
+	session, err := e.openPod(ctx, steps[0].Req)
+	if err != nil {
+		return nil, at(steps[0], "open", err)
+	}
+	defer session.Close()
+	var states []netstate.State
+	for _, step := range steps {
+		s, err := recordedState(ctx, session, step)
+		if err != nil {
+			return nil, at(step, "plan", err)
+		}
+		states = append(states, s)
+	}
+	var diffs []netstate.Difference
+	for _, step := range steps {
+		retaken, err := e.retake(ctx, step)
+		diffs = append(diffs, retaken...)
+		if err != nil {
+			return diffs, at(step, "ipam", err)
+		}
+	}
+	all := netstate.Merge(states...)
+	wrong, err := session.Diff(ctx, all)
+	diffs = append(diffs, wrong...)
+	if err != nil || len(wrong) == 0 {
+		return diffs, at(steps[0], "check", err)
+	}
+	r := newRepair(all, wrong)
+	if err := session.Remove(ctx, r.away, false); err != nil {
+		return diffs, at(steps[0], "remove", err)
+	}
+	return diffs, at(steps[0], "apply", session.Apply(ctx, r.back))
+}
+
+// retake takes the leases again that an own IPAM plugin's CHECK misses. Another's is only checked.
+func (e *Engine) retake(ctx context.Context, step Step) ([]netstate.Difference, error) {
+	err := (&verbs{e, step.Def}).delegated(ctx, step.Req, plugin.Plugin.Check)
+	missing, ok := errors.AsType[*DifferencesError](err)
+	if !ok {
+		return nil, err
+	}
+	delegate, err := e.delegate.Find(step.Req.Conf.IPAMType, step.Req.Path)
+	if err != nil {
+		return nil, err
+	}
+	own, ok := delegate.(*ipamVerbs)
+	if !ok {
+		return nil, missing
+	}
+	return missing.Differences, own.retake(ctx, step.Req)
+}
+
+// retake reserves the addresses of prevResult once more. What the owner still holds of several is released
+// first, since a reservation is all or nothing; should another be faster in between, that is the error.
+func (v *ipamVerbs) retake(ctx context.Context, req *plugin.Request) error {
+	a, err := v.def.ipam(req)
+	if err != nil {
+		return err
+	}
+	a.Pool.Want = nil
+	for _, l := range wantedLeases(a.Pool, req) {
+		a.Pool.Want = append(a.Pool.Want, l.Addr)
+	}
+	owner := ownerOf(req)
+	held, err := v.engine.leases.Held(ctx, a.Pool, owner)
+	if err != nil {
+		return err
+	}
+	if len(held) > 0 {
+		if err := v.engine.leases.Release(ctx, a.Pool, owner); err != nil {
+			return err
+		}
+	}
+	_, err = v.engine.leases.Reserve(ctx, a.Pool, owner, false)
+	return err
+}
+
+// repair is what has to go and what has to come.
+type repair struct {
+	want       netstate.State
+	diffs      map[string]netstate.Difference // by object
+	away, back netstate.State
+}
+
+func newRepair(want netstate.State, diffs []netstate.Difference) *repair {
+	r := &repair{want: want, diffs: map[string]netstate.Difference{}}
+	r.away.Owner, r.back.Owner = want.Owner, want.Owner
+	for _, d := range diffs {
+		r.diffs[d.Object] = d
+	}
+	r.links()
+	r.tables()
+	for _, s := range want.Sysctls {
+		if _, wrong := r.wrong(s); wrong {
+			r.back.Sysctls = append(r.back.Sysctls, s)
+		}
+	}
+	r.away.Addrs, r.back.Addrs = split(r, want.Addrs)
+	r.away.Routes, r.back.Routes = split(r, want.Routes)
+	r.away.Rules, r.back.Rules = split(r, want.Rules)
+	r.away.Neighbours, r.back.Neighbours = split(r, want.Neighbours)
+	r.away.Qdiscs, r.back.Qdiscs = split(r, want.Qdiscs)
+	r.away.Filters, r.back.Filters = split(r, want.Filters)
+	return r
+}
+
+// wrong returns the difference about an object.
+func (r *repair) wrong(o netstate.Object) (netstate.Difference, bool) {
+	d, ok := r.diffs[o.Key()]
+	return d, ok
+}
+
+// split sorts the objects that are wrong: all have to come, and one that is there in another form has to
+// go first.
+func split[T netstate.Object](r *repair, want []T) (away, back []T) {
+	for _, o := range want {
+		d, wrong := r.wrong(o)
+		if !wrong {
+			continue
+		}
+		back = append(back, o)
+		if d.Have != "" {
+			away = append(away, o)
+		}
+	}
+	return away, back
+}
+
+// links: one that is there is adjusted, one that is missing is made. The ends of a veth come and go together, so
+// one that is left alone, because the pod renamed or moved the other, goes first.
+func (r *repair) links() {
+	for _, l := range r.want.Links {
+		d, wrong := r.wrong(l)
+		lone := r.lostPeer(l)
+		switch {
+		case lone && !l.Shared:
+			r.away.Links = append(r.away.Links, l)
+			r.back.Links = append(r.back.Links, l)
+		case wrong && d.Have != "" && !l.Shared:
+			l.Kind, l.Peer = "", ""
+			r.back.Links = append(r.back.Links, l)
+		case wrong:
+			r.back.Links = append(r.back.Links, l)
+		}
+	}
+}
+
+// lostPeer reports whether the other end of a veth is missing.
+func (r *repair) lostPeer(l netstate.Link) bool {
+	return l.Kind == "veth" && slices.ContainsFunc(r.want.Links, func(o netstate.Link) bool {
+		d, wrong := r.wrong(o)
+		return o.Kind == "veth" && o.Name == l.Peer && o.Place == l.PeerPlace && wrong && d.Have == ""
+	})
+}
+
+// tables: an nft table with anything missing is stated whole, since what is there of it is kept; so are its
+// elements.
+func (r *repair) tables() {
+	for _, t := range r.want.Tables {
+		wrong := slices.ContainsFunc(t.Objects(), func(o netstate.Object) bool { _, w := r.wrong(o); return w })
+		wrong = wrong || slices.ContainsFunc(r.want.Elements, func(e netstate.Element) bool {
+			_, w := r.wrong(e)
+			return w && e.Family == t.Family && e.Table == t.Name
+		})
+		if wrong {
+			r.back.Tables = append(r.back.Tables, t)
+		}
+	}
+	for _, e := range r.want.Elements {
+		if _, wrong := r.wrong(e); wrong {
+			r.back.Elements = append(r.back.Elements, e)
+		}
+	}
+}
