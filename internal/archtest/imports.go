@@ -23,25 +23,21 @@ const sysModule = "golang.org/x/sys"
 // reported.
 func layers() []layer {
 	return []layer{
-		{dirs: []string{"cni", "netstate", "internal/atomicfile", "internal/nearmiss", "internal/testsum", "internal/archtest"}},
+		{dirs: []string{"cni", "netstate", "internal/nearmiss", "internal/testsum"}},
 		{dirs: []string{"plugin"}, module: []string{"cni", "netstate", "internal/netns", "internal/pluginexec"}},
 		{dirs: []string{"planned"}, module: []string{"cni", "netstate", "plugin"}},
 		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases"}},
-		{dirs: []string{"planned/plannedtest"}, module: []string{"cni", "netstate", "plugin", "planned"},
-			foreign: []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal/txtar"}},
 		{dirs: []string{"plugins"}, module: []string{"planned", "plugins/*"}},
 		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/masq"}},
 		{dirs: []string{"libcni"}, module: []string{"cni", "netstate", "internal/atomicfile", "internal/filelock", "internal/nearmiss",
 			"internal/netns", "internal/pluginexec"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/masq"}, module: []string{"netstate"}},
-		{dirs: []string{"internal/filelock"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/atomicfile", "internal/filelock"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/netns"}, module: []string{"netstate"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/sandbox"}, module: []string{"internal/netns"}},
 		{dirs: []string{"internal/pluginexec"}, module: []string{"cni", "internal/nearmiss"}},
 		{dirs: []string{"internal/leases"}, module: []string{"cni", "netstate", "internal/filelock", "internal/netns"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/netns"},
 			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
-		{dirs: []string{"internal/kernel/kerneltest"}, module: []string{"netstate", "planned"}, foreign: []string{"github.com/google/go-cmp"}},
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
 		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/builtin", "internal/nearmiss", "internal/netns"},
 			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
@@ -88,6 +84,9 @@ func checkLayers(m *Module, table []layer) []Finding {
 	var list []Finding
 	use := make([]usage, len(table))
 	for p, f := range m.sources(false) {
+		if p.isKit() {
+			continue // it is test code: see checkTestImports
+		}
 		var rows []int
 		for i, l := range table {
 			if l.covers(p, f) {
@@ -147,19 +146,24 @@ func (u usage) stale(l layer) []string {
 	return list
 }
 
-// checkTestImports lets tests import any package of the module, of others what the package itself may and a few
-// that tests need, and no library of assertions.
+// checkTestImports lets tests and test kits import any package of the module, of others what the package itself
+// may and a few that tests need, and no library of assertions. Kits are imported by nobody else: no row allows it.
 func checkTestImports(m *Module) []Finding {
 	free := []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "sigs.k8s.io/yaml", sysModule}
 	var list []Finding
-	for p, f := range m.sources(true) {
-		for _, spec := range f.AST.Imports {
-			imported := importPath(spec)
-			if isStandard(imported) || strings.HasPrefix(imported, m.Path+"/") || within(imported, free) {
+	for _, p := range m.Packages {
+		for _, f := range p.Files {
+			if !f.Test && !p.isKit() {
 				continue
 			}
-			if !slices.ContainsFunc(layers(), func(l layer) bool { return l.covers(p, f) && l.allows(m, imported) }) {
-				list = append(list, Finding{m.at(spec), "a test may not import " + imported})
+			for _, spec := range f.AST.Imports {
+				imported := importPath(spec)
+				if isStandard(imported) || strings.HasPrefix(imported, m.Path+"/") || within(imported, free) {
+					continue
+				}
+				if !slices.ContainsFunc(layers(), func(l layer) bool { return l.covers(p, f) && l.allows(m, imported) }) {
+					list = append(list, Finding{m.at(spec), "a test may not import " + imported})
+				}
 			}
 		}
 	}

@@ -93,6 +93,8 @@ func importViolations() []violation {
 		{"imports", "like-prefix", "internal/kernel/b.go", imports("kernel", "github.com/google/nftablesx"), "may not import github.com/google/nftablesx"},
 		{"imports", "no-row", "internal/new/new.go", imports("new"), "internal/new/new.go: the package stands in no row"},
 		{"test-imports", "gomega", "cni/b_test.go", imports("cni", "github.com/onsi/gomega"), "a test may not import github.com/onsi/gomega"},
+		{"imports", "kit-in-production", "internal/kernel/b.go", imports("kernel", "example.com/m/internal/kernel/kerneltest"), "internal/kernel may not import"},
+		{"test-imports", "kit", "internal/kernel/kerneltest/b.go", imports("kerneltest", "github.com/onsi/ginkgo/v2"), "a test may not import"},
 		{"test-imports", "testify", "internal/kernel/b_test.go", imports("kernel", "github.com/stretchr/testify/assert"), "testify"},
 		{"pure", "os", "cni/b.go", imports("cni", "os"), "cni is pure and may not import os"},
 		{"pure", "dial", "cni/b.go", "package cni\n\nimport \"net\"\n\nvar _ = net.DialTimeout\n", "may not use net.DialTimeout"},
