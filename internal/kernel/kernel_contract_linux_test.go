@@ -28,37 +28,49 @@ import (
 
 func TestContract(t *testing.T) {
 	sandbox.Require(t)
-	kerneltest.Contract(t, func(t *testing.T) kerneltest.Fixture {
-		m := newMachine(t)
-		k, err := kernel.New(kernel.Config{Host: m.host})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := k.Close(); err != nil {
-				t.Error(err)
-			}
+	kerneltest.Contract(t, newFixture)
+}
+
+// TestMemoryAgrees holds the kernel in memory to this one in cases that nobody thought of.
+func TestMemoryAgrees(t *testing.T) {
+	sandbox.Require(t)
+	for seed := range uint64(25) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			kerneltest.Agree(t, newFixture(t), kerneltest.NewMemory(kerneltest.Config{}).Fixture(t), seed)
 		})
-		return kerneltest.Fixture{
-			Kernel:    planned.Wrap[*kernel.Session](k),
-			HostPath:  m.host.Path(),
-			NewPod:    m.newPod,
-			RemovePod: m.removePod,
-			NewFile:   m.newFile,
-			AddBridge: func(path, name string) {
-				m.run(path, "ip", "link", "add", name, "type", "bridge")
-				m.run(path, "ip", "link", "set", name, "up")
-			},
-			AddAddr: func(path, dev string, p netip.Prefix) {
-				m.run(path, "ip", "addr", "add", p.String(), "dev", dev, "nodad")
-			},
-			DelLink: func(path, name string) { m.run(path, "ip", "link", "del", name) },
-			DelRoute: func(path string, dst netip.Prefix) {
-				m.run(path, "ip", "route", "del", dst.String())
-			},
-			Text: m.text,
+	}
+}
+
+func newFixture(t *testing.T) kerneltest.Fixture {
+	m := newMachine(t)
+	k, err := kernel.New(kernel.Config{Host: m.host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.Close(); err != nil {
+			t.Error(err)
 		}
 	})
+	return kerneltest.Fixture{
+		Kernel:    planned.Wrap[*kernel.Session](k),
+		HostPath:  m.host.Path(),
+		NewPod:    m.newPod,
+		RemovePod: m.removePod,
+		NewFile:   m.newFile,
+		AddBridge: func(path, name string) {
+			m.run(path, "ip", "link", "add", name, "type", "bridge")
+			m.run(path, "ip", "link", "set", name, "up")
+		},
+		AddAddr: func(path, dev string, p netip.Prefix) {
+			m.run(path, "ip", "addr", "add", p.String(), "dev", dev, "nodad")
+		},
+		DelLink: func(path, name string) { m.run(path, "ip", "link", "del", name) },
+		DelRoute: func(path string, dst netip.Prefix) {
+			m.run(path, "ip", "route", "del", dst.String())
+		},
+		Text: m.text,
+	}
 }
 
 // machine is a host's namespace with pods, worked on by iproute2 and nft: by hand, as far as package

@@ -17,8 +17,8 @@ const (
 	defaultMTU = 1500
 	minMTU     = 68 // of IPv4, and of Linux for veth and bridge
 	maxMTU     = 65536
+	minMTU6    = 1280
 	mainTable  = 254
-	localTable = 255
 )
 
 // check refuses what no kernel takes, and what Memory does not know, before anything is
@@ -36,7 +36,7 @@ func check(s netstate.State) error {
 		checkEach(s.Qdiscs, checkQdisc),
 		checkEach(s.Filters, func(f netstate.Filter) error { return checkPlace(f.Place) }),
 		checkEach(s.Tables, checkTable),
-		checkEach(s.Elements, checkElement),
+		checkEach(s.Elements, func(e netstate.Element) error { return checkElement(s.Tables, e) }),
 		checkEach(s.Flows, checkFlow),
 	)
 }
@@ -62,12 +62,9 @@ func checkLink(l netstate.Link) error {
 	errs := []error{checkPlace(l.Place), checkName(l.Name)}
 	switch l.Kind {
 	case "", "bridge", "ifb", "dummy":
-		if l.Peer != "" {
-			errs = append(errs, fmt.Errorf("kind %q has no peer", l.Kind))
-		}
 	case "veth":
 		if l.Peer != "" {
-			errs = append(errs, checkPlace(l.PeerPlace), checkName(l.Peer))
+			errs = append(errs, checkPlace(peerRef(l).Place), checkName(l.Peer))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("kind %q: %w", l.Kind, netstate.ErrUnsupported))

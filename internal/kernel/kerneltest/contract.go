@@ -53,6 +53,7 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"shared-kept", testSharedKept},
 		{"shared-brought", testSharedBrought},
 		{"absent", testAbsent},
+		{"small-mtu", testSmallMTU},
 		{"shared-survives-undo", testSharedSurvivesUndo},
 		{"undo", testUndo},
 		{"refused-before-made", testRefusedBeforeMade},

@@ -295,6 +295,24 @@ func testSharedBrought(t *testing.T, f Fixture) {
 	}
 }
 
+// A port with an MTU too small for IPv6 takes the bridge's IPv6 addresses, for all.
+func testSmallMTU(t *testing.T, f Fixture) {
+	pods := []string{f.NewPod(), f.NewPod()}
+	f.apply(t, pods[0], attachment(1))
+	small := attachment(2)
+	small.Links[1].MTU, small.Links[2].MTU = 1000, 1000
+	small.Addrs = []netstate.Addr{small.Addrs[0], small.Addrs[2]}
+	small.Routes = small.Routes[:1]
+	f.apply(t, pods[1], small)
+	f.expect(t, pods[1], small)
+	f.expect(t, pods[0], attachment(1), attachment(1).Addrs[1].Key())
+	small.Addrs = append(small.Addrs, attachment(2).Addrs[3])
+	f.remove(t, pods[1], small, false)
+	if err := f.try(t, pods[1], small); err == nil {
+		t.Error("a link with an MTU of 1000 got an IPv6 address")
+	}
+}
+
 // An address that must not be there is taken away, and stays away.
 func testAbsent(t *testing.T, f Fixture) {
 	f.AddBridge("", bridge)

@@ -124,7 +124,8 @@ func (s *space) sysctlText(want netstate.Sysctl) string {
 func routeText(want, have netstate.Route) string {
 	text := want
 	text.Via = have.Via
-	if want.Scope != 0 || have.Scope != scopeLink || want.Via.IsValid() {
+	// IPv6 knows no scope, and IPv4 chooses one for a route without a gateway.
+	if want.Dst.Addr().Is4() && (want.Scope != 0 || have.Scope != scopeLink || want.Via.IsValid()) {
 		text.Scope = have.Scope
 	}
 	if want.Src.IsValid() {
@@ -199,9 +200,6 @@ func (x *transaction) linkText(s *space, want netstate.Link) string {
 	}
 	if want.MTU != 0 && !made {
 		text.MTU = s.mtu(want.Name)
-	}
-	if want.Peer != "" && have.peer != (end{x.id(want.PeerPlace), want.Peer}) {
-		text.Peer, text.PeerPlace = "", ""
 	}
 	if want.Master != "" {
 		text.Master, text.Port = have.Master, have.Port

@@ -20,6 +20,9 @@ func (x *transaction) makeAddr(a netstate.Addr) error {
 		return nil
 	}
 	a.Place = ""
+	if a.Prefix.Addr().Is6() && s.mtu(a.Dev) < minMTU6 {
+		return fmt.Errorf("IPv6 needs an MTU of %d, the link has %d", minMTU6, s.mtu(a.Dev))
+	}
 	if a.Prefix.Addr().Is6() && s.sysctls["net/ipv6/conf/"+l.Name+"/disable_ipv6"] == "1" {
 		return errors.New("permission denied: IPv6 is off on the link")
 	}

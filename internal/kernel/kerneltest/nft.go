@@ -66,8 +66,14 @@ func checkChain(t netstate.Table, c netstate.Chain) error {
 	return errors.Join(errs...)
 }
 
-func checkElement(e netstate.Element) error {
+// checkElement wants the set of an element declared, and its values of the set's types.
+func checkElement(tables []netstate.Table, e netstate.Element) error {
 	errs := []error{checkFamily(e.Family)}
+	if set, err := setOf(tables, e); err != nil {
+		errs = append(errs, err)
+	} else {
+		errs = append(errs, checkValues(e.Match, set.Key), checkValues(e.Data, set.Data))
+	}
 	if kind, name, _ := strings.Cut(e.Lives, " "); e.Lives != "" && (name == "" || (kind != "link" && kind != "netns")) {
 		errs = append(errs, fmt.Errorf("unknown proof of life %q", e.Lives))
 	}
@@ -179,16 +185,6 @@ func checkSetRefs(t netstate.Table, c netstate.Chain) error {
 // of that key it replaces.
 func (x *transaction) makeElement(want netstate.State, e netstate.Element) error {
 	host := x.w[hostID]
-	set, err := setOf(want.Tables, e)
-	if err != nil {
-		return err
-	}
-	if err := checkValues(e.Match, set.Key); err != nil {
-		return fmt.Errorf("key: %w", err)
-	}
-	if err := checkValues(e.Data, set.Data); err != nil {
-		return fmt.Errorf("value: %w", err)
-	}
 	if e.Owner.IsZero() {
 		e.Owner = want.Owner
 	}

@@ -29,7 +29,7 @@ func (x *transaction) remove(want netstate.State, sweep bool) error {
 		}
 	}
 	var errs []error
-	for _, r := range slices.Concat(x.elementsOf(want, sweep), x.onLinks(want), x.links(want)) {
+	for _, r := range slices.Concat(x.elementsOf(want, sweep), x.onLinks(want), x.linksOf(want)) {
 		s, ok := x.w[x.id(r.place)]
 		if !ok {
 			continue // it went with its namespace
@@ -96,7 +96,7 @@ func (s *space) removeQdisc(q netstate.Qdisc) {
 	}
 }
 
-func (x *transaction) links(want netstate.State) []removal {
+func (x *transaction) linksOf(want netstate.State) []removal {
 	var all []removal
 	for _, l := range want.Links {
 		if x.ours(l) {

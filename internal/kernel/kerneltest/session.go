@@ -118,13 +118,13 @@ func (s *session) Apply(ctx context.Context, want netstate.State) error {
 	if err := errors.Join(check(want), x.checkPods(want)); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	x.owner = want.Owner
+	x.owner, x.links = want.Owner, want.Links
 	x.w = s.copies()
 	err = x.apply(want)
 	if err != nil {
 		// What is shared belongs to nobody from the moment it is there, and stays.
 		kept := &transaction{w: s.copies(), pod: s.pod, fault: noFault}
-		kept.replay(want, x.done)
+		kept.replay(want, x)
 		s.m.spaces = kept.w
 		return fmt.Errorf("apply: %w", err)
 	}

@@ -96,8 +96,17 @@ func (s *space) down(name string) {
 	l.Down = true
 	s.links[name] = l
 	s.routes = slices.DeleteFunc(s.routes, func(r netstate.Route) bool { return r.Dev == name })
+	s.dropIPv6(name)
+}
+
+// dropIPv6 takes the IPv6 addresses and routes of a link, as Linux does when it goes down or its MTU
+// gets too small.
+func (s *space) dropIPv6(name string) {
 	s.addrs = slices.DeleteFunc(s.addrs, func(a netstate.Addr) bool {
 		return a.Dev == name && a.Prefix.Addr().Is6()
+	})
+	s.routes = slices.DeleteFunc(s.routes, func(r netstate.Route) bool {
+		return r.Dev == name && r.Dst.Addr().Is6()
 	})
 }
 

@@ -20,6 +20,9 @@ type transaction struct {
 	// fresh are the ends of veth pairs that were made as peers and not yet stated themselves.
 	fresh []end
 	done  map[string]bool // the keys of the objects that were made
+	links []netstate.Link // of the state
+	// discarded are the links of earlier attempts that are gone also if this one fails.
+	discarded []end
 }
 
 func (x *transaction) id(p netstate.Place) int {
@@ -81,7 +84,11 @@ func (x *transaction) apply(want netstate.State) error {
 
 // replay makes the shared ones among the objects that were made before. What hung on an object
 // that is undone goes with it, so that errors mean nothing here.
-func (x *transaction) replay(want netstate.State, made map[string]bool) {
+func (x *transaction) replay(want netstate.State, failed *transaction) {
+	made := failed.done
+	for _, e := range failed.discarded {
+		x.discard(e, x.w[e.id].links[e.name].peer)
+	}
 	for _, l := range want.Links {
 		if l.Shared && made[l.Key()] && x.makeLink(l) == nil {
 			_ = x.up(l)
@@ -171,9 +178,6 @@ func (x *transaction) makeLink(l netstate.Link) error {
 	case l.Kind == "":
 		return x.shape(s, l)
 	case there && l.Kind == "veth" && slices.Contains(x.fresh, here):
-		if l.Peer != "" && (end{x.id(l.PeerPlace), l.Peer}) != have.peer {
-			return fmt.Errorf("peer is %s: %w", have.peer.name, netstate.ErrExist)
-		}
 		x.fresh = slices.DeleteFunc(x.fresh, func(e end) bool { return e == here })
 		return x.shape(s, l)
 	case there && l.Shared && have.Kind == l.Kind:
@@ -183,7 +187,6 @@ func (x *transaction) makeLink(l netstate.Link) error {
 	case there && !x.leftBehind(l):
 		return netstate.ErrExist
 	case l.Kind == "veth":
-		x.w.delete(here.id, here.name)
 		return x.makePair(s, l)
 	}
 	s.links[l.Name] = link{Link: netstate.Link{Name: l.Name, Kind: l.Kind, Down: true}, owner: x.ownerOf(l)}
@@ -208,24 +211,58 @@ func (x *transaction) leftBehind(l netstate.Link) bool {
 }
 
 func (x *transaction) makePair(s *space, l netstate.Link) error {
-	if l.Peer == "" {
-		return errors.New("a veth needs a peer")
-	}
-	o, err := x.space(l.PeerPlace)
+	ref, mtu, err := x.peerOf(l)
 	if err != nil {
-		return fmt.Errorf("peer %s: %w", l.Peer, err)
+		return err
 	}
-	a, b := end{x.id(l.Place), l.Name}, end{x.id(l.PeerPlace), l.Peer}
-	if _, there := o.links[l.Peer]; there || a == b {
-		return fmt.Errorf("peer %s: %w", l.Peer, netstate.ErrExist)
+	o, err := x.space(ref.Place)
+	if err != nil {
+		return fmt.Errorf("peer %s: %w", ref.Name, err)
 	}
-	both := netstate.Link{Kind: "veth", MTU: cmp.Or(l.MTU, defaultMTU), Down: true}
+	a, b := end{x.id(l.Place), l.Name}, end{x.id(ref.Place), ref.Name}
+	if _, there := o.links[ref.Name]; there || a == b {
+		return fmt.Errorf("peer %s: %w", ref.Name, netstate.ErrExist)
+	}
+	if old, there := s.links[l.Name]; there {
+		x.discard(a, old.peer)
+	}
+	both := netstate.Link{Kind: "veth", MTU: cmp.Or(l.MTU, mtu, defaultMTU), Down: true}
 	one, two := both, both
-	one.Name, one.MAC, two.Name, two.MAC = l.Name, s.mac(l.Name), l.Peer, o.mac(l.Peer)
+	one.Name, one.MAC, two.Name, two.MAC = l.Name, s.mac(l.Name), b.name, o.mac(b.name)
 	s.links[l.Name] = link{Link: one, owner: x.ownerOf(l), peer: b}
-	o.links[l.Peer] = link{Link: two, owner: x.ownerOf(l), peer: a}
+	o.links[b.name] = link{Link: two, owner: x.ownerOf(l), peer: a}
 	x.fresh = append(x.fresh, b)
 	return x.shape(s, l)
+}
+
+// peerOf is the other end of a veth, with its MTU: the link of the state that l names or that names l, or
+// else one that only l speaks of.
+func (x *transaction) peerOf(l netstate.Link) (netstate.Ref, int, error) {
+	here, there := netstate.Ref{Place: l.Place, Name: l.Name}, peerRef(l)
+	for _, o := range x.links {
+		ref := netstate.Ref{Place: o.Place, Name: o.Name}
+		if o.Kind == "veth" && ref != here && (l.Peer != "" && there == ref || o.Peer != "" && peerRef(o) == here) {
+			return ref, o.MTU, nil
+		}
+	}
+	if l.Peer == "" {
+		return there, 0, errors.New("a veth needs a peer")
+	}
+	return there, 0, nil
+}
+
+// peerRef is where the peer that a link names is: on the host, if it doesn't say.
+func peerRef(l netstate.Link) netstate.Ref {
+	return netstate.Ref{Place: cmp.Or(l.PeerPlace, netstate.Host), Name: l.Peer}
+}
+
+// discard deletes what an earlier attempt left, in this world and in whatever this transaction leaves if it fails.
+func (x *transaction) discard(here, peer end) {
+	if peer.id != noID && peer.id != hostID && peer.id != x.pod {
+		x.w[peer.id] = x.w[peer.id].clone() // the others of this session are copies already
+	}
+	x.w.delete(here.id, here.name)
+	x.discarded = append(x.discarded, here)
 }
 
 // shape gives a link what l asks for, except up and down.
@@ -263,6 +300,11 @@ func (x *transaction) shape(s *space, l netstate.Link) error {
 	have.ARPNotify = have.ARPNotify || l.ARPNotify
 	have.Promisc = have.Promisc || l.Promisc
 	s.links[l.Name] = have
+	for _, name := range []string{l.Name, have.Master} {
+		if name != "" && s.mtu(name) < minMTU6 {
+			s.dropIPv6(name)
+		}
+	}
 	return nil
 }
 
@@ -272,11 +314,11 @@ func (x *transaction) up(l netstate.Link) error {
 	if err != nil {
 		return err
 	}
-	if l.Down && !l.Shared {
+	if l.Down {
 		s.down(l.Name)
 		return nil
 	}
-	have.Down = have.Down && l.Down
+	have.Down = false
 	s.links[l.Name] = have
 	return nil
 }
