@@ -49,8 +49,8 @@ func TestDerivedMACs(t *testing.T) {
 	if o.MAC("pod") == o.MAC("host") {
 		t.Error("both sides have one address")
 	}
-	if o.MAC("pod") != o.MAC("pod") {
-		t.Error("one owner has two addresses")
+	if first, again := o.MAC("pod"), o.MAC("pod"); first != again {
+		t.Errorf("one owner has two addresses, %s and %s", first, again)
 	}
 	if got, want := netstate.MACFromIPv4(netip.MustParseAddr("10.88.0.5")), "0a:58:0a:58:00:05"; got != want {
 		t.Errorf("got %s, want %s", got, want)

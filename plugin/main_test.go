@@ -144,6 +144,14 @@ func TestServeOwnNetNS(t *testing.T) {
 	}
 }
 
+func TestServeStatusLooksAtNoNetNS(t *testing.T) {
+	p := &fake{}
+	code, stdout, _ := call(t, p, plugin.Info{Type: "fake"}, env("STATUS", "CNI_NETNS", "/no/such/ns"), conf)
+	if code != 0 || p.called == nil {
+		t.Errorf("status %d, output %s", code, stdout)
+	}
+}
+
 func TestServePanic(t *testing.T) {
 	code, stdout, stderr := call(t, &fake{panics: true}, plugin.Info{Type: "fake"}, env("DEL"), conf)
 	var e cni.Error

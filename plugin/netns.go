@@ -23,9 +23,10 @@ func NetNSError(path string, err error) error {
 }
 
 // keepOffOwnNetNS refuses the plugin's own namespace before anything is done. On DEL the
-// host's side is to be freed all the same, so there the namespace is taken for gone.
+// host's side is to be freed all the same, so there the namespace is taken for gone. GC and STATUS
+// are about no container, whatever the environment holds.
 func (r *Request) keepOffOwnNetNS() error {
-	if r.NetNS == "" || r.AllowHostNetNS {
+	if r.NetNS == "" || r.AllowHostNetNS || r.Verb == cni.VerbGC || r.Verb == cni.VerbStatus {
 		return nil
 	}
 	own, err := isOwn(r.NetNS)
