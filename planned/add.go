@@ -126,8 +126,13 @@ func (r *listRun) plan(ctx context.Context, session Session) error {
 		if err != nil {
 			return err
 		}
+		res := mergeResult(r.steps[i].Req, p.Result)
+		// A result that the version has no form for is refused while nothing has been made yet.
+		if _, err := res.Encode(r.steps[i].Req.Conf.CNIVersion); err != nil {
+			return at(r.steps[i], "plan", err)
+		}
 		r.plans = append(r.plans, p)
-		r.results = append(r.results, mergeResult(r.steps[i].Req, p.Result))
+		r.results = append(r.results, res)
 	}
 	return nil
 }
@@ -139,7 +144,7 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 	var given addresses
 	if b.use != NoIPAM {
 		var err error
-		if given, err = r.address(ctx, step); err != nil {
+		if given, err = r.address(ctx, session, step); err != nil {
 			return Plan{}, at(step, "ipam", err)
 		}
 		in.IPAM = given.result
@@ -166,7 +171,7 @@ type addresses struct {
 }
 
 // address has the IPAM plugin give addresses, or show them.
-func (r *listRun) address(ctx context.Context, step Step) (addresses, error) {
+func (r *listRun) address(ctx context.Context, session Session, step Step) (addresses, error) {
 	typ := step.Req.Conf.IPAMType
 	delegate, err := r.engine.delegate.Find(typ, step.Req.Path)
 	if err != nil {
@@ -183,6 +188,9 @@ func (r *listRun) address(ctx context.Context, step Step) (addresses, error) {
 	if isOwn {
 		given, err = own.reserve(ctx, step.Req, false)
 	} else {
+		if err := refuseSecond(ctx, session, step.Req); err != nil {
+			return addresses{}, err
+		}
 		given.result, err = delegate.Add(ctx, step.Req)
 	}
 	if err != nil {
@@ -197,6 +205,22 @@ func (r *listRun) address(ctx context.Context, step Step) (addresses, error) {
 		return addresses{}, cni.Errorf(cni.CodeInvalidConfig, "ipam plugin %s gave no address", typ)
 	}
 	return given, nil
+}
+
+// refuseSecond refuses an ADD whose interface is there already. That another's IPAM plugin gets its DEL when such an ADD fails
+// would free the addresses of the living attachment.
+func refuseSecond(ctx context.Context, session Session, req *plugin.Request) error {
+	if req.Prev != nil && slices.ContainsFunc(req.Prev.Interfaces, func(i cni.Interface) bool { return i.Name == req.IfName }) {
+		return nil // a plugin before this one made it
+	}
+	seen, err := session.Observe(ctx, netstate.Query{Links: []netstate.Ref{{Place: netstate.Pod, Name: req.IfName}}})
+	if err != nil {
+		return err
+	}
+	if l, ok := seen.Link(netstate.Pod, req.IfName); ok {
+		return explain("apply", &netstate.ObjectError{Object: l.Key(), Err: netstate.ErrExist})
+	}
+	return nil
 }
 
 // giveBack returns what IPAM gave, the last first.

@@ -530,3 +530,40 @@ func TestChainedNeedsPrevResult(t *testing.T) {
 		t.Errorf("ADD without prevResult: %v", err)
 	}
 }
+
+// giving is an IPAM plugin of somebody else that works.
+type giving struct{ foreign }
+
+func (*giving) Add(context.Context, *plugin.Request) (*cni.Result, error) {
+	return &cni.Result{IPs: []cni.IP{{Address: netip.MustParsePrefix("10.1.0.9/24"), Gateway: netip.MustParseAddr("10.1.0.1")}}}, nil
+}
+
+func TestSecondAddKeepsTheAddressesOfForeignIPAM(t *testing.T) {
+	w := newWorld(nil)
+	g := &giving{}
+	w.finder["theirs"] = g
+	ns := w.kernel.NewPod()
+	p := w.engine.Plugin(wire())
+	conf := strings.Replace(withPool, `"pool"`, `"theirs"`, 1)
+	if _, err := p.Add(t.Context(), request(t, cni.VerbAdd, ns, conf, nil)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Add(t.Context(), request(t, cni.VerbAdd, ns, conf, nil))
+	if !errors.Is(err, netstate.ErrExist) || cni.CodeOf(err) != cni.CodeInvalidEnvironment || g.dels != 0 {
+		t.Errorf("second ADD: %v; the IPAM plugin got %d DELs, which free the first's addresses", err, g.dels)
+	}
+}
+
+func TestResultWithoutForm(t *testing.T) {
+	w := newWorld(nil)
+	ns := w.kernel.NewPod()
+	before := w.kernel.Dump()
+	// Below 0.3.0 a result needs an address.
+	_, err := w.engine.Plugin(wire()).Add(t.Context(), request(t, cni.VerbAdd, ns, `{"cniVersion":"0.2.0","name":"n","type":"wire"}`, nil))
+	if cni.CodeOf(err) != cni.CodeIncompatibleVersion {
+		t.Errorf("ADD: %v", err)
+	}
+	if diff := cmp.Diff(before, w.kernel.Dump()); diff != "" {
+		t.Errorf("left by the refused ADD (-before +after)\n%s", diff)
+	}
+}
