@@ -61,6 +61,7 @@ func leaves(l netstate.Link) planned.Definition {
 		Info:  plugin.Info{Type: "broken", Versions: []string{"1.1.0"}},
 		Parse: func(*plugin.Request) (struct{}, error) { return struct{}{}, nil },
 		Plan: func(_ struct{}, in planned.Input, _ netstate.Facts) (planned.Plan, error) {
+			l := l
 			if l.Name == "" {
 				l.Name = "x" + in.ContainerID
 			}
@@ -112,7 +113,7 @@ func TestFindsWhatIsBroken(t *testing.T) {
 		{"bad-config-is-taken", refuses, map[string]string{"refused": "must be an error"}},
 		{
 			"del-leaves-a-link", Case{Planned: leaves(netstate.Link{Place: netstate.Host, Kind: "bridge", Shared: true}), Config: `{"type":"broken"}`},
-			map[string]string{"del": "+ ", "del-without-prev-result": "xtested", "del-netns-gone": "xtested", "gc": "xtested"},
+			map[string]string{"del": "xtested", "undo": "xtested", "del-without-prev-result": "xtested", "del-netns-gone": "xtested", "gc": "xtested"},
 		},
 		{
 			"adds-with-a-missing-device", Case{Planned: leaves(netstate.Link{Place: netstate.Pod, Name: "none"}), Config: `{"type":"broken"}`},

@@ -34,8 +34,9 @@ func cases() map[string]plugintest.Case {
 		"bridge-without-addresses": {Planned: bridge.Plugin(), Config: `{"type":"bridge"}`},
 		"portmap": {
 			Planned: portmap.Plugin(), Prev: plugintest.Attached("10.88.0.5/16"),
-			Config: `{"type":"portmap","runtimeConfig":{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}}`,
-			Stays:  []string{"host sysctl net/ipv4/conf/veth0/"}, // they go with the interface
+			Config:  `{"type":"portmap","runtimeConfig":{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}}`,
+			Stays:   []string{"host sysctl net/ipv4/conf/veth0/"}, // they go with the interface
+			Refused: []string{`{"type":"portmap","runtimeConfig":{"portMappings":[{"hostPort":70000,"containerPort":80,"protocol":"tcp"}]}}`},
 		},
 		"host-local": {
 			Planned: hostlocal.Plugin(), Args: "IgnoreUnknown=1",

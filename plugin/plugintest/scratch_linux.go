@@ -64,7 +64,7 @@ func (w *scratch) removePod(path string) error {
 	return pod.Close()
 }
 
-// dump is a namespace's interfaces with their addresses, its IPv4 routes and its permanent neighbour entries. Link-local addresses, which
+// dump is a namespace's interfaces but lo with their addresses, its IPv4 routes and its permanent neighbour entries. Link-local addresses, which
 // come by themselves at some time, are left out.
 func (w *scratch) dump(path string) (string, error) {
 	ns := w.host
@@ -78,6 +78,9 @@ func (w *scratch) dump(path string) (string, error) {
 			return err
 		}
 		for _, l := range links {
+			if l.Name == "lo" {
+				continue
+			}
 			addrs, err := l.Addrs()
 			if err != nil {
 				return err
@@ -119,8 +122,8 @@ func table(ns *netns.Handle, file string) ([]string, error) {
 	var lines []string
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if file == "arp" && (len(fields) < 3 || fields[2] != "0x6") {
-			continue
+		if len(fields) == 0 || slices.Contains([]string{"Iface", "IP"}, fields[0]) || file == "arp" && fields[2] != "0x6" {
+			continue // empty, the heading, or learned
 		}
 		lines = append(lines, file+" "+strings.Join(fields, " "))
 	}
