@@ -25,8 +25,6 @@ func layers() []layer {
 	return []layer{
 		{dirs: []string{"cni", "netstate", "internal/nearmiss", "internal/testsum"}},
 		{dirs: []string{"plugin"}, module: []string{"cni", "netstate", "internal/netns", "internal/pluginexec"}},
-		{dirs: []string{"plugin/plugintest"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/kernel", "internal/kernel/kerneltest", "internal/netns", "internal/sandbox"},
-			foreign: []string{"github.com/google/go-cmp"}},
 		{dirs: []string{"planned"}, module: []string{"cni", "netstate", "plugin"}},
 		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases"}},
 		{dirs: []string{"plugins"}, module: []string{"planned", "plugins/*"}},
