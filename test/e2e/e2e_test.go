@@ -53,6 +53,7 @@ type hostKey struct{}
 func TestScripts(t *testing.T) {
 	sandbox.Require(t)
 	bin := build(t)
+	buildExample(t, bin)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
