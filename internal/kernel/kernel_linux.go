@@ -19,9 +19,6 @@ type Config struct {
 	// Default: the namespace of this process.
 	Host *netns.Handle
 	Log  *slog.Logger // default: nothing is logged
-	// Programs are the folders in which the programs of iptables are looked for, in the form of $PATH. Default:
-	// $PATH, and the usual folders of an administrator's programs.
-	Programs string
 }
 
 // Kernel acts in the host's network namespace and opens sessions in those of pods. It keeps its sockets until
@@ -31,16 +28,10 @@ type Kernel struct {
 	log    *slog.Logger
 	common common
 
-	ipt   iptables
-	iptMu sync.Mutex // one call at a time, so that those of this process do not race
-
 	rulesMu sync.Mutex
 	rules   *ruleset // nil until a state needs it
 	// checked are tables that were found right. They are few: those of the plugins.
 	checked []netstate.Table
-
-	triedMu sync.Mutex
-	tried   map[string]bool // states, as text, that Supports has made
 }
 
 // Stats counts what a Kernel sent.
@@ -57,7 +48,6 @@ func New(cfg Config) (*Kernel, error) {
 		k.log = slog.New(slog.DiscardHandler)
 	}
 	k.host = &space{ns: cfg.Host, common: &k.common}
-	k.ipt = iptables{space: k.host, path: cfg.Programs}
 	if cfg.Host == nil {
 		ns, err := netns.Current()
 		if err != nil {
