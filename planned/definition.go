@@ -11,9 +11,12 @@ type Definition struct {
 	Info plugin.Info
 
 	chained bool
-	parse   func(*plugin.Request) (bound, error)      // of a Spec
-	ipam    func(*plugin.Request) (Allocation, error) // of an IPAMSpec
-	store   func(*plugin.Request) netstate.Pool
+	// trialRuntime is a Spec's TrialRuntime.
+	trialRuntime string
+
+	parse func(*plugin.Request) (bound, error)      // of a Spec
+	ipam  func(*plugin.Request) (Allocation, error) // of an IPAMSpec
+	store func(*plugin.Request) netstate.Pool
 }
 
 // bound is a spec with its configuration parsed.
@@ -42,7 +45,7 @@ func Define[C any](s Spec[C]) Definition {
 		}
 		return b, nil
 	}
-	return Definition{Info: s.Info, chained: s.Chained, parse: parse}
+	return Definition{Info: s.Info, chained: s.Chained, trialRuntime: s.TrialRuntime, parse: parse}
 }
 
 // DefineIPAM makes a definition of an IPAM spec.

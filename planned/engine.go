@@ -19,6 +19,9 @@ type Kernel interface {
 	// Collect removes, unless dryRun, whatever carries the mark of network and of no owner in valid, and returns what that
 	// was, also beside an error.
 	Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
+	// Supports reports whether s could be made on this machine, without touching its network. The error names the object
+	// that could not.
+	Supports(ctx context.Context, s netstate.State) error
 }
 
 // Session acts in the namespaces of one attachment.
@@ -40,6 +43,7 @@ type Session interface {
 func Wrap[S Session](k interface {
 	Open(ctx context.Context, pod string, allowHost bool) (S, error)
 	Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
+	Supports(ctx context.Context, s netstate.State) error
 }) Kernel {
 	return wrapped[S]{k}
 }
@@ -48,6 +52,7 @@ type wrapped[S Session] struct {
 	kernel interface {
 		Open(ctx context.Context, pod string, allowHost bool) (S, error)
 		Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
+		Supports(ctx context.Context, s netstate.State) error
 	}
 }
 
@@ -61,6 +66,10 @@ func (w wrapped[S]) Open(ctx context.Context, pod string, allowHost bool) (Sessi
 
 func (w wrapped[S]) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
 	return w.kernel.Collect(ctx, network, valid, dryRun)
+}
+
+func (w wrapped[S]) Supports(ctx context.Context, s netstate.State) error {
+	return w.kernel.Supports(ctx, s)
 }
 
 // Leases keeps which address is whose. Package internal/leases is the one on disk.

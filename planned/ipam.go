@@ -128,23 +128,6 @@ func (v *ipamVerbs) GC(ctx context.Context, req *plugin.Request) error {
 	return v.engine.gc(ctx, Step{v.def, req})
 }
 
-// Status says whether an address is free.
-func (v *ipamVerbs) Status(ctx context.Context, req *plugin.Request) error {
-	a, err := v.def.ipam(req)
-	if err != nil || len(a.Pool.Sets) == 0 {
-		return v.at(req, "validate", err)
-	}
-	// An owner that can't be: a container ID never is empty.
-	probe := netstate.Owner{Network: a.Pool.Network}
-	a.Pool.Want = nil
-	if _, err := v.engine.leases.Reserve(ctx, a.Pool, probe, true); err != nil {
-		e := *cni.AsError(explain("status", err))
-		e.Code = cni.CodeNotAvailable
-		return v.at(req, "status", &e)
-	}
-	return nil
-}
-
 func (v *ipamVerbs) at(req *plugin.Request, step string, err error) error {
 	return at(Step{v.def, req}, step, err)
 }

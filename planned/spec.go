@@ -27,6 +27,10 @@ type Spec[C any] struct {
 
 	// Chained: the plugin only works on the result of one before it, and an ADD or CHECK without prevResult is an error.
 	Chained bool
+
+	// TrialRuntime is a runtimeConfig, as JSON, that STATUS plans with: for a plugin that does nothing but what a runtime
+	// asks for. Default: none.
+	TrialRuntime string
 }
 
 // IPAMUse says how a plugin uses its configuration's ipam section.

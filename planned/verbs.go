@@ -47,15 +47,6 @@ func (v *verbs) GC(ctx context.Context, req *plugin.Request) error {
 	return v.engine.gc(ctx, Step{v.def, req})
 }
 
-// Status reports whether ADD could be served.
-func (v *verbs) Status(ctx context.Context, req *plugin.Request) error {
-	step := Step{v.def, req}
-	if _, err := step.parse(); err != nil {
-		return at(step, "validate", err)
-	}
-	return at(step, "ipam", v.delegated(ctx, req, plugin.Plugin.Status))
-}
-
 // delegated hands a verb to the IPAM plugin of the configuration, if the plugin uses one. A
 // configuration that can't be read is taken to use it if it names one, so that GC frees what it can.
 func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(plugin.Plugin, context.Context, *plugin.Request) error) error {

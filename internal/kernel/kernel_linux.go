@@ -32,6 +32,9 @@ type Kernel struct {
 	rules   *ruleset // nil until a state needs it
 	// checked are tables that were found right. They are few: those of the plugins.
 	checked []netstate.Table
+
+	triedMu sync.Mutex
+	tried   map[string]bool // states, as text, that Supports has made
 }
 
 // Stats counts what a Kernel sent.

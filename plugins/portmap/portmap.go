@@ -17,5 +17,7 @@ func Plugin() planned.Definition {
 		Parse:   parse,
 		Plan:    plan,
 		Chained: true,
+		// Without a mapping nothing is made, and STATUS would have nothing to try.
+		TrialRuntime: `{"portMappings": [{"hostPort": 1, "containerPort": 1, "protocol": "tcp"}]}`,
 	})
 }

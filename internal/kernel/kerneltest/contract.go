@@ -74,6 +74,7 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"sweep", testSweep},
 		{"collect", testCollect},
 		{"collect-none-valid", testCollectNoneValid},
+		{"supports", testSupports},
 		{"concurrent", testConcurrent},
 		{"concurrent-same", testConcurrentSame},
 	} {

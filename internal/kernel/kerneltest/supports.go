@@ -1,0 +1,27 @@
+package kerneltest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// Supports implements planned.Kernel: what check refuses, and what the fault "supports host link cni0" (an object by its key) fails, can't
+// be made.
+func (m *Memory) Supports(ctx context.Context, s netstate.State) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("try the state: %w", err)
+	}
+	if err := check(s); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, o := range s.Objects() {
+		if err := m.fault("supports " + o.Key()); err != nil {
+			return &netstate.ObjectError{Object: o.Key(), Err: err}
+		}
+	}
+	return nil
+}
