@@ -23,7 +23,10 @@ func (f Facts) AddrsOf(p Place, dev string) []Addr {
 }
 
 // WantsUplink reports whether the uplink is asked for, when the links that were asked for are in f as far as
-// they exist.
+// they exist. One that is down may be in the making, and counts as missing.
 func (q Query) WantsUplink(f Facts) bool {
-	return q.Uplink || q.UplinkIfMissing && len(f.Links) < len(q.Links)
+	if !q.UplinkIfMissing || q.Uplink {
+		return q.Uplink
+	}
+	return len(f.Links) < len(q.Links) || slices.ContainsFunc(f.Links, func(l Link) bool { return l.Down })
 }

@@ -10,6 +10,7 @@ func TestWantsUplink(t *testing.T) {
 	links := []netstate.Ref{{Place: netstate.Host, Name: "a"}, {Place: netstate.Host, Name: "b"}}
 	one := netstate.Facts{Links: []netstate.Link{{Place: netstate.Host, Name: "a"}}}
 	both := netstate.Facts{Links: []netstate.Link{{Place: netstate.Host, Name: "a"}, {Place: netstate.Host, Name: "b"}}}
+	down := netstate.Facts{Links: []netstate.Link{{Place: netstate.Host, Name: "a", Down: true}, {Place: netstate.Host, Name: "b"}}}
 	for _, tc := range []struct {
 		name string
 		q    netstate.Query
@@ -20,6 +21,7 @@ func TestWantsUplink(t *testing.T) {
 		{"always", netstate.Query{Links: links, Uplink: true}, both, true},
 		{"one-missing", netstate.Query{Links: links, UplinkIfMissing: true}, one, true},
 		{"none-missing", netstate.Query{Links: links, UplinkIfMissing: true}, both, false},
+		{"one-down", netstate.Query{Links: links, UplinkIfMissing: true}, down, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := tc.q.WantsUplink(tc.seen); got != tc.want {

@@ -64,13 +64,17 @@ func (p *planner) bridge() error {
 		Promisc: p.conf.promisc || have.Promisc,
 		Bridge:  netstate.Bridge{VLANFiltering: p.conf.vlan != 0 || len(p.conf.trunk) > 0 || have.Bridge.VLANFiltering},
 	}
-	if !exists {
-		br.MTU = cmp.Or(min(p.seen.Uplink.MTU, maxMTU), ethernetMTU)
+	fresh := cmp.Or(min(p.seen.Uplink.MTU, maxMTU), ethernetMTU)
+	// A bridge that somebody is just making is down; it has the MTU that it was born with, or is one byte short: the
+	// kernel only takes an MTU for settled that was changed.
+	settled := exists && !(have.Down && (have.MTU == ethernetMTU || have.MTU == fresh-1))
+	if !settled {
+		br.MTU = fresh
 	}
 	if p.mtu = p.conf.mtu; p.mtu == 0 {
 		p.mtu = br.MTU
 	}
-	if !exists || p.mtu > br.MTU {
+	if !settled || p.mtu > br.MTU {
 		br.MTU = p.mtu
 	}
 	p.state.Links = append(p.state.Links, br)
