@@ -153,7 +153,15 @@ func (f *folder) replace(name, content string) error {
 	if err := f.meta.create("swap", content); err != nil {
 		return err
 	}
-	return f.meta.rename("swap", f.meta, name)
+	return f.swapInto(f.meta, name)
+}
+
+// swapInto gives the file swap its name, in place of what has it. After an error there is no swap.
+func (f *folder) swapInto(to dir, name string) error {
+	if err := f.meta.rename("swap", to, name); err != nil {
+		return errors.Join(err, f.meta.remove("swap"))
+	}
+	return nil
 }
 
 // kernelBootTime returns when the machine was started, in whole seconds (btime of

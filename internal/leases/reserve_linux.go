@@ -204,7 +204,7 @@ func (a *adding) link(addr netip.Addr) (ok bool, by string, err error) {
 	if err := a.meta.link("new", a.meta, "swap"); err != nil {
 		return false, "", err
 	}
-	if err := a.meta.rename("swap", a.net, name); err != nil {
+	if err := a.swapInto(a.net, name); err != nil {
 		return false, "", err
 	}
 	a.changed = true
@@ -268,10 +268,13 @@ func (f *folder) write(h holder, addrs []netip.Addr) error {
 }
 
 // recover undoes the ADD of a writer that was killed: its file still stands under the name new, and
-// the leases that it had made are other names of that file.
+// the leases that it had made are other names of that file. A file that it was about to put in another's place goes in any case.
 func (f *folder) recover(ctx context.Context) error {
 	if f.how == forLook || f.meta.fd < 0 {
 		return nil
+	}
+	if err := f.meta.remove("swap"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.cfg.Log.WarnContext(ctx, "half-made file not removed", "err", err) // whoever needs the name fails
 	}
 	left, err := f.meta.stat("new")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -291,10 +294,8 @@ func (f *folder) recover(ctx context.Context) error {
 			f.cfg.Log.WarnContext(ctx, "half-made lease removed", "file", f.net.join(addr.String()))
 		}
 	}
-	for _, name := range []string{"swap", "new"} {
-		if err := f.meta.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+	if err := f.meta.remove("new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

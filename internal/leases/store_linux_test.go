@@ -479,6 +479,26 @@ func TestIndexLost(t *testing.T) {
 	}
 }
 
+// TestSwapLeft proves that the file of a writer that was killed before its rename goes with the next operation, and the
+// file of a rename that is refused at once.
+func TestSwapLeft(t *testing.T) {
+	s, p := newStore(t, nil), poolOf(t, tiny)
+	add(t, s, p, "c1")
+	meta := filepath.Join(p.Dir, ".cleat", "net")
+	if err := os.WriteFile(filepath.Join(meta, "swap"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	del(t, s, p, "c2") // nothing to write for that
+	checkStore(t, p)
+
+	del(t, s, p, "c1")
+	if err := errors.Join(os.Remove(filepath.Join(meta, "boot_id")), os.MkdirAll(filepath.Join(meta, "boot_id", "full"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, p, "c3")
+	checkStore(t, p)
+}
+
 func TestLockHeld(t *testing.T) {
 	s, p := newStore(t, nil), poolOf(t, tiny)
 	add(t, s, p, "c1")
