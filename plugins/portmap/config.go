@@ -1,6 +1,7 @@
 package portmap
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -75,7 +76,13 @@ func parse(req *plugin.Request) (Config, error) {
 		{"conditionsV6", len(conf.ConditionsV6) > 0},
 	} {
 		if o.set {
-			return Config{}, cni.Errorf(cni.CodeUnsupportedField, "%s is an option of the iptables backend, and port mappings are made with nftables", o.key).
+			// The specification wants key and value in the message of this code.
+			raw, _ := req.Conf.Raw.Get(o.key)
+			value, err := json.Marshal(raw) // on one line
+			if err != nil {
+				return Config{}, err
+			}
+			return Config{}, cni.Errorf(cni.CodeUnsupportedField, "%s %s is an option of the iptables backend, and port mappings are made with nftables", o.key, value).
 				WithHint("remove %s", o.key)
 		}
 	}
