@@ -122,11 +122,12 @@ func (r *Request) checkEnv(env Env) error {
 	if r.Verb == cni.VerbGC || r.Verb == cni.VerbStatus {
 		return nil
 	}
+	// The specification wants the variables' names in the message of code 4.
 	if err := cni.CheckContainerID(env.ContainerID); err != nil {
-		return err
+		return cni.Errorf(cni.CodeInvalidEnvironment, "CNI_CONTAINERID: %w", err)
 	}
 	if err := cni.CheckIfName(env.IfName); err != nil {
-		return err
+		return cni.Errorf(cni.CodeInvalidEnvironment, "CNI_IFNAME: %w", err)
 	}
 	var err error
 	r.Args, err = cni.ParseArgs(env.Args)
