@@ -275,7 +275,7 @@ func (c *change) addMaster(ctx context.Context, b *batch, l *netstate.Link, d *d
 }
 
 // addFamilies sets what IPv4 and IPv6 keep for a link. The kernel applies these after the flags of one
-// message, so they can't go with "up".
+// message, so what has to hold when a link comes up can't go with "up".
 func (c *change) addFamilies(b *batch, l *netstate.Link, d *device) {
 	if l.NoIPv6 && !d.noIPv6 {
 		m := linkMessage(d.index, 0, 0)
@@ -286,15 +286,19 @@ func (c *change) addFamilies(b *batch, l *netstate.Link, d *device) {
 		*b = append(*b, &request{kind: unix.RTM_SETLINK, body: m, object: l, step: "turn off its IPv6 link-local address",
 			accept: acceptOnly(unix.EAFNOSUPPORT, unix.EOPNOTSUPP)})
 	}
-	if l.ARPNotify && !d.arpNotify {
+	if l.ARPNotify && !d.arpNotify && d.up() == !l.Down {
 		m := linkMessage(d.index, 0, 0)
-		m.nest(unix.IFLA_AF_SPEC, func() {
-			m.nest(unix.AF_INET, func() {
-				m.nest(unix.IFLA_INET_CONF, func() { m.u32(ipv4DevconfARPNotify, 1) })
-			})
-		})
+		putARPNotify(&m)
 		*b = append(*b, &request{kind: unix.RTM_SETLINK, body: m, object: l, step: "set arp_notify"})
 	}
+}
+
+func putARPNotify(m *message) {
+	m.nest(unix.IFLA_AF_SPEC, func() {
+		m.nest(unix.AF_INET, func() {
+			m.nest(unix.IFLA_INET_CONF, func() { m.u32(ipv4DevconfARPNotify, 1) })
+		})
+	})
 }
 
 // addUp brings a link up, or down if the state says so, unless it is so.
@@ -304,6 +308,11 @@ func (c *change) addUp(ctx context.Context, b *batch, l *netstate.Link) error {
 		return err
 	}
 	up, down := linkMessage(d.index, unix.IFF_UP, unix.IFF_UP), linkMessage(d.index, 0, unix.IFF_UP)
+	if l.ARPNotify && !d.arpNotify {
+		// It may go with "up": it speaks at a later change, since the way out is not open yet.
+		putARPNotify(&up)
+		putARPNotify(&down)
+	}
 	s := setting{step: "set up", body: up, back: down, foreign: !d.made && !l.Shared}
 	if l.Down {
 		s.step, s.body, s.back = "set down", down, up
@@ -328,6 +337,9 @@ func (c *change) addOpen(ctx context.Context, b *batch, l *netstate.Link) error 
 	}
 	if l.Port != (netstate.Port{}) {
 		putPort(&m, l.Port)
+	}
+	if l.ARPNotify && !l.Down {
+		putARPNotify(&m)
 	}
 	*b = append(*b, &request{kind: unix.RTM_NEWLINK, body: m, object: l, step: step})
 	return nil
