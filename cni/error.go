@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +43,8 @@ type Error struct {
 	Step       string // validate, ipam, plan, apply, …
 	Hint       string // what to do
 	Err        error  // the cause, for errors.Is and errors.As; not encoded
+	// Extra are members of the error object that have no field here, such as the differences that a CHECK found.
+	Extra map[string]json.RawMessage
 }
 
 // Errorf returns an error with a code. %w keeps the cause; of a cause that is an
@@ -107,14 +111,32 @@ type wireError struct {
 }
 
 // MarshalJSON encodes the error object of the specification; what the
-// specification doesn't list (plugin, verb, step, hint) follows after it. Without
+// specification doesn't list (plugin, verb, step, hint, Extra) follows after it. Without
 // details the hint stands in for them, since that is what old runtimes print.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	w := wireError{e.CNIVersion, e.Code, e.Msg, e.Details, e.Plugin, e.Verb, e.Step, e.Hint}
 	if w.Details == "" {
 		w.Details = w.Hint
 	}
-	return encode(w)
+	raw, err := encode(w)
+	if err != nil || len(e.Extra) == 0 {
+		return raw, err
+	}
+	o, err := ParseObject(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.Extra)) {
+		if !slices.Contains(errorKeys(), key) {
+			o.Set(key, e.Extra[key])
+		}
+	}
+	return o.Bytes(), nil
+}
+
+// errorKeys are the members of an error object that have a field.
+func errorKeys() []string {
+	return []string{"cniVersion", "code", "msg", "details", "plugin", "verb", "step", "hint"}
 }
 
 // UnmarshalJSON reads an error object of any plugin. One without code and msg, null included, is
@@ -153,7 +175,20 @@ func (e *Error) UnmarshalJSON(data []byte) error {
 	if w.Details == w.Hint {
 		w.Details = "" // the hint stood in
 	}
-	*e = Error{w.CNIVersion, w.Code, w.Msg, w.Details, w.Plugin, w.Verb, w.Step, w.Hint, nil}
+	var extra map[string]json.RawMessage
+	for _, m := range o.Members() {
+		if slices.Contains(errorKeys(), m.Key) {
+			continue
+		}
+		if extra == nil {
+			extra = map[string]json.RawMessage{}
+		}
+		// In the form in which json.Marshal writes it again.
+		if extra[m.Key], err = json.Marshal(m.Value); err != nil {
+			return err
+		}
+	}
+	*e = Error{w.CNIVersion, w.Code, w.Msg, w.Details, w.Plugin, w.Verb, w.Step, w.Hint, nil, extra}
 	return nil
 }
 

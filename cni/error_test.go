@@ -145,7 +145,7 @@ func TestErrorFromOthers(t *testing.T) {
 		"message-only":   {`{"msg":"m"}`, cni.Error{Msg: "m"}},
 		"object-details": {`{"code":5,"msg":"m","details":{"a":1}}`, cni.Error{Code: 5, Msg: "m", Details: `{"a":1}`}},
 		"null-details":   {`{"code":5,"msg":"m","details":null}`, cni.Error{Code: 5, Msg: "m"}},
-		"unknown":        {`{"code":5,"msg":"m","trace":[]}`, cni.Error{Code: 5, Msg: "m"}},
+		"unknown":        {`{"code":5,"msg":"m","trace":[]}`, cni.Error{Code: 5, Msg: "m", Extra: map[string]json.RawMessage{"trace": json.RawMessage("[]")}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -179,5 +179,24 @@ func TestErrorFromOthersFaults(t *testing.T) {
 				t.Errorf("half read: %#v", got)
 			}
 		})
+	}
+}
+
+// What has no field is written after what has one, and can't take the place of one.
+func TestErrorExtra(t *testing.T) {
+	e := cni.Error{Code: 100, Msg: "m", Extra: map[string]json.RawMessage{
+		"b": json.RawMessage(`[1, 2]`), "a": json.RawMessage(`{"x":"<"}`), "code": json.RawMessage(`7`),
+	}}
+	got, err := json.Marshal(&e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"code":100,"msg":"m","a":{"x":"\u003c"},"b":[1,2]}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	e.Extra = map[string]json.RawMessage{"a": json.RawMessage(`{`)}
+	if _, err := json.Marshal(&e); err == nil {
+		t.Error("a member that is no JSON is written")
 	}
 }

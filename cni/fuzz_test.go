@@ -181,6 +181,7 @@ func FuzzError(f *testing.F) {
 	for _, seed := range []string{
 		`{"code":7,"msg":"m","details":"d"}`, `{"cniVersion":"1.1.0","code":11,"msg":"m","hint":"h","details":"h","plugin":"p","verb":"ADD","step":"s"}`,
 		`{"code":"7"}`, `{"msg":null}`, `{"code":7,"details":{"a":1}}`, `{}`, `null`, `{"code":-1}`, `{"code":18446744073709551616}`,
+		`{"code":100,"msg":"m","differences":[ {"object":"<x>"} ],"b":1e400}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -2,6 +2,7 @@ package planned
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -39,6 +40,39 @@ func (e *DifferencesError) Error() string {
 	return b.String()
 }
 
+// differencesKey is the member of a CHECK's error object that holds the differences.
+const differencesKey = "differences"
+
+// DifferencesOf returns the differences that a CHECK found, from its error: one of this process, or one that was read from a program's
+// error object.
+func DifferencesOf(err error) ([]netstate.Difference, bool) {
+	if e, ok := errors.AsType[*DifferencesError](err); ok {
+		return e.Differences, true
+	}
+	e, ok := errors.AsType[*cni.Error](err)
+	if !ok || e.Extra[differencesKey] == nil {
+		return nil, false
+	}
+	var list []netstate.Difference
+	if err := json.Unmarshal(e.Extra[differencesKey], &list); err != nil || len(list) == 0 {
+		return nil, false // another plugin's member of that name
+	}
+	return list, true
+}
+
+// withDifferences puts the differences of err into the error object that tells of it.
+func withDifferences(e *cni.Error, err error) {
+	diff, ok := errors.AsType[*DifferencesError](err)
+	if !ok {
+		return
+	}
+	raw, err := json.Marshal(diff.Differences)
+	if err != nil {
+		return // they are in the message too
+	}
+	e.Extra = map[string]json.RawMessage{differencesKey: raw}
+}
+
 // explain gives an error of step its code and a hint, once, where kind and cause are known.
 // One that has a code keeps it.
 func explain(step string, err error) error {
@@ -49,6 +83,7 @@ func explain(step string, err error) error {
 	if _, coded := errors.AsType[*cni.Error](err); !coded {
 		e = cni.Errorf(codeOf(err), "%w", err)
 		e.Hint = hintOf(err)
+		withDifferences(e, err)
 	}
 	named := *e
 	if named.Step == "" {

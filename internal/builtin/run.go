@@ -3,7 +3,6 @@ package builtin
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -62,12 +61,7 @@ func (r *Runner) together(calls []libcni.Call) int {
 // runHere runs built-in plugins. A panic in one is its error: the list it stands in is still to be
 // undone by the caller.
 func (r *Runner) runHere(ctx context.Context, calls []libcni.Call) (out [][]byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.cfg.Log.Error("plugin panicked", "plugin", calls[0].Type, "panic", p, "stack", string(debug.Stack()))
-			out, err = nil, annotate(cni.Errorf(cni.CodeInternal, "panic: %v", p), calls[0])
-		}
-	}()
+	defer r.recovered(calls[0], &err)
 	verb := calls[0].Verb
 	switch {
 	case verb == cni.VerbVersion:
@@ -82,6 +76,14 @@ func (r *Runner) runHere(ctx context.Context, calls []libcni.Call) (out [][]byte
 		return r.check(ctx, calls)
 	default:
 		return r.one(ctx, calls[0])
+	}
+}
+
+// recovered, deferred, makes a panic in a plugin its error.
+func (r *Runner) recovered(c libcni.Call, err *error) {
+	if p := recover(); p != nil {
+		r.cfg.Log.Error("plugin panicked", "plugin", c.Type, "panic", p, "stack", string(debug.Stack()))
+		*err = annotate(cni.Errorf(cni.CodeInternal, "panic: %v", p), c)
 	}
 }
 
@@ -126,14 +128,14 @@ func (r *Runner) check(ctx context.Context, calls []libcni.Call) ([][]byte, erro
 		if err == nil {
 			continue
 		}
-		diff, ok := errors.AsType[*planned.DifferencesError](err)
+		differences, ok := planned.DifferencesOf(err)
 		if !ok {
 			return nil, err
 		}
 		if first == nil {
 			first = cni.AsError(err)
 		}
-		for _, d := range diff.Differences {
+		for _, d := range differences {
 			if !slices.Contains(found.Differences, d) {
 				found.Differences = append(found.Differences, d)
 			}

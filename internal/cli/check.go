@@ -32,8 +32,8 @@ func (a *app) checkCmd() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Compare attachments with the kernel",
 		Long: `Compares an attachment, or all that are recorded, with what is in the kernel, and
-prints each difference. Exit status 3 says that there are some. A plugin that is a
-program of its own says what it found as its error.`,
+prints each difference. Exit status 3 says that there are some. A program that is
+not of this project says what it found as its error.`,
 		Example: `  cleat check mynet web
   cleat check --all -o json`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -147,8 +147,8 @@ func (ck *checker) one(ctx context.Context, list *libcni.NetworkConfigList, rt *
 	if err == nil {
 		return nil
 	}
-	if diff, ok := errors.AsType[*planned.DifferencesError](err); ok {
-		ck.add(list.Name, rt, diff.Differences...)
+	if differences, ok := planned.DifferencesOf(err); ok {
+		ck.add(list.Name, rt, differences...)
 		return nil
 	}
 	if e, ok := errors.AsType[*cni.Error](err); ok && ck.saidByProgram(e) {
