@@ -21,6 +21,8 @@ func Merge(states ...State) State {
 		all.Qdiscs = union(all.Qdiscs, s.Qdiscs)
 		all.Filters = union(all.Filters, s.Filters)
 		all.Elements = union(all.Elements, s.Elements)
+		all.IptablesChains = union(all.IptablesChains, s.IptablesChains)
+		all.IptablesRules = union(all.IptablesRules, s.IptablesRules)
 		all.Flows = union(all.Flows, s.Flows)
 		for _, t := range s.Tables {
 			all.Tables = mergeTable(all.Tables, t)

@@ -50,7 +50,11 @@ type State struct {
 	Filters    []Filter    `json:"filters,omitzero"`
 	Tables     []Table     `json:"tables,omitzero"`
 	Elements   []Element   `json:"elements,omitzero"`
-	Flows      []Flow      `json:"flows,omitzero"` // conntrack entries that must not exist
+	// What iptables holds. On removal it is found by the owner's mark alone, in every table that a chain or a rule
+	// names, since a table is read as a whole anyway.
+	IptablesChains []IptablesChain `json:"iptablesChains,omitzero"`
+	IptablesRules  []IptablesRule  `json:"iptablesRules,omitzero"`
+	Flows          []Flow          `json:"flows,omitzero"` // conntrack entries that must not exist
 }
 
 // Link is a network interface.
@@ -244,6 +248,8 @@ type Query struct {
 	Uplink bool  // the host's interface of the default route (IPv4 first)
 	// UplinkIfMissing: Uplink is only needed where one of Links is missing.
 	UplinkIfMissing bool
+	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
+	NFTables bool
 }
 
 // Ref names a link.
@@ -257,6 +263,8 @@ type Facts struct {
 	Links  []Link
 	Addrs  []Addr
 	Uplink Link // zero when the host has no default route
+	// NoNFTables: it was asked, and this kernel has no nf_tables.
+	NoNFTables bool
 }
 
 // Freed is an object that GC removed, or would remove.

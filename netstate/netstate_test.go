@@ -33,6 +33,12 @@ func sample() netstate.State {
 				Rules: []string{"fib daddr type local accept"}}}}},
 		Elements: []netstate.Element{{Family: "inet", Table: "cleat", Set: "hostports4",
 			Match: []string{"tcp", "8080"}, Data: []string{"10.88.0.5", "80"}, Owner: owner}},
+		IptablesChains: []netstate.IptablesChain{
+			{Family: "ip", Table: "nat", Name: "CLEAT-HOSTPORTS"}, {Family: "ip", Table: "nat", Name: "KUBE-SETMASQ", Foreign: true},
+			{Family: "ip", Table: "nat", Name: "CLEAT-tcp-8080", Owner: owner}},
+		IptablesRules: []netstate.IptablesRule{
+			{Family: "ip", Table: "nat", Chain: "PREROUTING", Rule: "-m addrtype --dst-type LOCAL -j CLEAT-HOSTPORTS"},
+			{Family: "ip", Table: "nat", Chain: "CLEAT-HOSTPORTS", Rule: "-p tcp --dport 8080 -j CLEAT-tcp-8080", First: true, Owner: owner, Lives: "link veth1"}},
 		Flows: []netstate.Flow{{Protocol: "udp", Port: 53, Addr: netip.MustParseAddr("192.0.2.1")}},
 	}
 }
@@ -51,6 +57,11 @@ host nft table inet cleat map hostports4 type inet_proto . inet_service : ipv4_a
 host nft table inet cleat chain prerouting type nat hook prerouting priority -100
 host nft table inet cleat chain prerouting rule fib daddr type local accept
 host nft table inet cleat map hostports4 element tcp . 8080 : 10.88.0.5 . 80 owner MARK
+host iptables ip nat chain CLEAT-HOSTPORTS
+host iptables ip nat chain KUBE-SETMASQ foreign
+host iptables ip nat chain CLEAT-tcp-8080 owner MARK
+host iptables ip nat chain PREROUTING rule -m addrtype --dst-type LOCAL -j CLEAT-HOSTPORTS
+host iptables ip nat chain CLEAT-HOSTPORTS rule -p tcp --dport 8080 -j CLEAT-tcp-8080 first owner MARK
 host flow none ip udp daddr 192.0.2.1 dport 53
 `, "MARK", mark)
 	if diff := cmp.Diff(want, sample().String()); diff != "" {

@@ -34,6 +34,8 @@ func (s State) Objects() []Object {
 		all = append(all, t.Objects()...)
 	}
 	all = appendObjects(all, s.Elements)
+	all = appendObjects(all, s.IptablesChains)
+	all = appendObjects(all, s.IptablesRules)
 	return appendObjects(all, s.Flows)
 }
 

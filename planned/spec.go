@@ -18,8 +18,8 @@ type Spec[C any] struct {
 	Ask func(c C, in Input) netstate.Query
 
 	// Plan says what should exist for the attachment. Required. It is pure, and does not differ
-	// between the verbs, but on DEL in may lack IPAM (no prevResult) and seen is empty, and then it
-	// names what it can: names are functions of the owner.
+	// between the verbs, but on DEL in may lack IPAM (no prevResult) and seen is empty, but for what
+	// netstate.Query.NFTables asks, and then it names what it can: names are functions of the owner.
 	Plan func(c C, in Input, seen netstate.Facts) (Plan, error)
 
 	// IPAM says whether the plugin takes addresses from an IPAM plugin. Default NoIPAM.

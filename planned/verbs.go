@@ -117,7 +117,7 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	var states []netstate.State
 	sweep := false
 	for _, step := range slices.Backward(steps) {
-		s, byMark := e.leftState(step)
+		s, byMark := e.leftState(ctx, session, step)
 		states = append(states, s)
 		sweep = sweep || byMark
 	}
@@ -137,12 +137,12 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 // leftState is what an ADD of the step may have left, as far as it can be named now, and whether the
 // owner's elements have to be found by mark: because there's no result to read addresses from, or what
 // the runtime asked for at ADD isn't in this request. A configuration that can't be planned any more still has its names.
-func (e *Engine) leftState(step Step) (s netstate.State, byMark bool) {
+func (e *Engine) leftState(ctx context.Context, session Session, step Step) (s netstate.State, byMark bool) {
 	in := Input{Request: step.Req, IPAM: recalled(step.Req)}
 	b, err := step.parse()
 	var p Plan
 	if err == nil {
-		p, err = b.plan(in, netstate.Facts{})
+		p, err = b.plan(in, e.backends(ctx, session, b.ask(in)))
 	}
 	if err != nil {
 		e.log.Warn("removing by name and mark only", "plugin", step.Def.Info.Type, "why", err)
@@ -150,6 +150,19 @@ func (e *Engine) leftState(step Step) (s netstate.State, byMark bool) {
 	}
 	p.State.Owner = in.Owner()
 	return withRecorded(p.State, step.Req), len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
+}
+
+// backends is what a DEL looks at before it plans: by what means an ADD on this kernel made things. That it can't be
+// told keeps no DEL from going on.
+func (e *Engine) backends(ctx context.Context, session Session, q netstate.Query) netstate.Facts {
+	if !q.NFTables {
+		return netstate.Facts{}
+	}
+	seen, err := session.Observe(ctx, netstate.Query{NFTables: true})
+	if err != nil {
+		e.log.Warn("taking nf_tables to be there", "why", err)
+	}
+	return seen
 }
 
 // named is all that names alone tell of an attachment: the interface on the host, the one in the pod, and
@@ -162,6 +175,7 @@ func named(o netstate.Owner) netstate.State {
 			{Place: netstate.Host, Name: host, Kind: "veth", Peer: o.IfName, PeerPlace: netstate.Pod},
 			{Place: netstate.Pod, Name: o.IfName, Kind: "veth", Peer: host, PeerPlace: netstate.Host},
 		},
-		Tables: []netstate.Table{{Family: "inet", Name: "cleat"}, {Family: "bridge", Name: "cleat"}},
+		Tables:         []netstate.Table{{Family: "inet", Name: "cleat"}, {Family: "bridge", Name: "cleat"}},
+		IptablesChains: netstate.IptablesPlaces(),
 	}
 }

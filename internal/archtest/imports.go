@@ -36,7 +36,7 @@ func layers() []layer {
 		{dirs: []string{"internal/netns"}, module: []string{"netstate"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/pluginexec"}, module: []string{"cni", "internal/nearmiss"}},
 		{dirs: []string{"internal/leases"}, module: []string{"cni", "netstate", "internal/filelock", "internal/netns"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/netns"},
+		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/filelock", "internal/netns"},
 			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
 		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/builtin", "internal/nearmiss", "internal/netns"},

@@ -111,7 +111,7 @@ func wait(ctx context.Context, f *os.File, path string) error {
 
 // heldBy says who holds the lock, if that can be learned.
 func heldBy(path string) string {
-	who := holder(path)
+	who := Holder(path)
 	if who == "" {
 		return ""
 	}

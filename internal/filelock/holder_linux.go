@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holder names the process that holds the lock on the file at path, from /proc/locks; "" if it isn't shown
+// Holder names the process that holds the lock on the file at path, from /proc/locks; "" if it isn't shown
 // there (it is outside this pid namespace, or has just let go).
-func holder(path string) string {
+func Holder(path string) string {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return ""

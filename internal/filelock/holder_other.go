@@ -2,5 +2,5 @@
 
 package filelock
 
-// holder is known on Linux only.
-func holder(string) string { return "" }
+// Holder is known on Linux only.
+func Holder(string) string { return "" }

@@ -59,6 +59,7 @@ func (c *change) apply(ctx context.Context) error {
 		func(ctx context.Context) error { return c.run(ctx, netstate.Host, c.prepareHost) },
 		func(ctx context.Context) error { return c.run(ctx, netstate.Pod, c.preparePod) },
 		c.applyRules,
+		c.applyIptables,
 		func(ctx context.Context) error { return c.run(ctx, netstate.Host, c.openHost) },
 		func(ctx context.Context) error { return c.setSysctls(ctx, true) },
 		c.waitDAD,
@@ -164,7 +165,7 @@ func (c *change) applyRules(ctx context.Context) error {
 	}
 	undo, err := r.apply(ctx, c.state, c.s.k.alive)
 	c.undo.add(undo)
-	return err
+	return c.s.k.nftFailure(ctx, err)
 }
 
 // forgetFlows makes packets of known connections take the new way. It comes when the way is open.

@@ -41,6 +41,7 @@ func check(s netstate.State) error {
 		checkEach(s.Rules, checkRule),
 		checkEach(s.Neighbours, checkNeighbour),
 		checkEach(s.Qdiscs, checkQdisc),
+		checkIptables(s),
 		checkEach(s.Filters, func(f netstate.Filter) error {
 			return errors.Join(checkPlace(f.Place), checkName(f.Dev), checkName(f.To))
 		}),

@@ -36,6 +36,8 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 	}
 	elements, err := k.collectElements(ctx, network, keep, dryRun)
 	freed, errs = append(freed, elements...), append(errs, err)
+	rules, err := k.collectIptables(ctx, network, keep, dryRun)
+	freed, errs = append(freed, rules...), append(errs, err)
 	switch {
 	case dryRun || len(stale) == 0:
 	case len(stale) < groupFrom:
@@ -49,9 +51,10 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 func (k *Kernel) collectElements(ctx context.Context, network string, keep map[string]bool, dryRun bool) ([]netstate.Freed, error) {
 	r, err := k.ruleset()
 	if err != nil {
-		return nil, err
+		return nil, k.nothingWithoutNFTables(ctx, err)
 	}
-	return r.collect(ctx, network, keep, dryRun)
+	freed, err := r.collect(ctx, network, keep, dryRun)
+	return freed, k.nothingWithoutNFTables(ctx, err)
 }
 
 // staleLinks lists the links of the network whose owners are not to be kept.

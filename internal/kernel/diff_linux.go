@@ -30,7 +30,7 @@ func (s *Session) Diff(ctx context.Context, st netstate.State) ([]netstate.Diffe
 	c := &comparison{work: s.begin(), state: st}
 	defer c.end()
 	for _, step := range []func(context.Context) error{
-		c.links, c.sysctls, c.addrs, c.routes, c.rules, c.neighbours, c.qdiscs, c.filters, c.nft,
+		c.links, c.sysctls, c.addrs, c.routes, c.rules, c.neighbours, c.qdiscs, c.filters, c.nft, c.iptables,
 	} {
 		if err := step(ctx); err != nil {
 			return c.diffs, err

@@ -42,8 +42,12 @@ func TestMemoryAgrees(t *testing.T) {
 }
 
 func newFixture(t *testing.T) kerneltest.Fixture {
-	m := newMachine(t)
-	k, err := kernel.New(kernel.Config{Host: m.host})
+	return newFixtureOf(t, newMachine(t), kernel.Config{})
+}
+
+func newFixtureOf(t *testing.T, m *machine, cfg kernel.Config) kerneltest.Fixture {
+	cfg.Host = m.host
+	k, err := kernel.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

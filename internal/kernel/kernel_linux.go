@@ -19,6 +19,9 @@ type Config struct {
 	// Default: the namespace of this process.
 	Host *netns.Handle
 	Log  *slog.Logger // default: nothing is logged
+	// Programs are the folders in which the programs of iptables are looked for, in the form of $PATH. Default:
+	// $PATH, and the usual folders of an administrator's programs.
+	Programs string
 }
 
 // Kernel acts in the host's network namespace and opens sessions in those of pods. It keeps its sockets until
@@ -27,6 +30,9 @@ type Kernel struct {
 	host   *space
 	log    *slog.Logger
 	common common
+
+	ipt   iptables
+	iptMu sync.Mutex // one call at a time, so that those of this process do not race
 
 	rulesMu sync.Mutex
 	rules   *ruleset // nil until a state needs it
@@ -51,6 +57,7 @@ func New(cfg Config) (*Kernel, error) {
 		k.log = slog.New(slog.DiscardHandler)
 	}
 	k.host = &space{ns: cfg.Host, common: &k.common}
+	k.ipt = iptables{space: k.host, path: cfg.Programs}
 	if cfg.Host == nil {
 		ns, err := netns.Current()
 		if err != nil {

@@ -23,8 +23,9 @@ import (
 // The socket stays open until close, because closing a netfilter socket waits some 12 to 16 ms for what was
 // deleted shortly before, by whomever.
 type ruleset struct {
-	mu   sync.Mutex
-	conn *filterConn
+	mu       sync.Mutex
+	conn     *filterConn
+	answered bool // the kernel has nf_tables
 	// known are tables, by their declaration, whose rules were all there when last looked at.
 	known map[string]bool
 }

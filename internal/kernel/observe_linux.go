@@ -37,6 +37,13 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		f.Links = append(f.Links, l)
 		f.Addrs = append(f.Addrs, d.addrs...)
 	}
+	if q.NFTables {
+		has, err := s.k.hasNFTables(ctx)
+		if err != nil {
+			return f, err
+		}
+		f.NoNFTables = !has
+	}
 	if q.WantsUplink(f) {
 		var err error
 		if f.Uplink, err = w.uplink(ctx); err != nil {

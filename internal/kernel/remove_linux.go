@@ -37,7 +37,7 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 	if s.pod != nil && s.pod != s.k.host {
 		r.places = append(r.places, netstate.Pod)
 	}
-	errs := []error{r.find(ctx), r.shut(ctx), r.removeRules(ctx, sweep)}
+	errs := []error{r.find(ctx), r.shut(ctx), r.removeRules(ctx, sweep), r.removeIptables(ctx)}
 	for _, p := range r.places {
 		errs = append(errs, r.clear(ctx, p))
 	}
@@ -166,10 +166,10 @@ func (r *removal) removeRules(ctx context.Context, sweep bool) error {
 		return nil
 	}
 	rs, err := r.s.k.ruleset()
-	if err != nil {
-		return err
+	if err == nil {
+		err = rs.remove(ctx, r.state, sweep)
 	}
-	return rs.remove(ctx, r.state, sweep)
+	return r.s.k.nothingWithoutNFTables(ctx, err)
 }
 
 // clear removes what belongs to the owner and does not go with a link.

@@ -44,7 +44,7 @@ func (k *Kernel) try(ctx context.Context, s netstate.State) error {
 		return err
 	}
 	defer pod.Close()
-	scratch, err := New(Config{Host: host, Log: k.log})
+	scratch, err := New(Config{Host: host, Log: k.log, Programs: k.ipt.path})
 	if err != nil {
 		return err
 	}
@@ -83,6 +83,10 @@ func standalone(s netstate.State) netstate.State {
 	out.Neighbours = keep(s.Neighbours, func(o netstate.Neighbour) bool { return made(o.Place, o.Dev) })
 	out.Qdiscs = keep(s.Qdiscs, func(o netstate.Qdisc) bool { return made(o.Place, o.Dev) })
 	out.Filters = keep(s.Filters, func(o netstate.Filter) bool { return made(o.Place, o.Dev) && made(o.Place, o.To) })
+	out.IptablesChains = keep(s.IptablesChains, func(o netstate.IptablesChain) bool { return !o.Foreign })
+	out.IptablesRules = keep(s.IptablesRules, func(o netstate.IptablesRule) bool {
+		return !slices.ContainsFunc(s.IptablesChains, func(c netstate.IptablesChain) bool { return c.Foreign && o.LeadsTo(c) })
+	})
 	return out
 }
 

@@ -37,6 +37,8 @@ func check(s netstate.State) error {
 		checkEach(s.Filters, func(f netstate.Filter) error { return checkPlace(f.Place) }),
 		checkEach(s.Tables, checkTable),
 		checkEach(s.Elements, func(e netstate.Element) error { return checkElement(s.Tables, e) }),
+		checkEach(s.IptablesChains, func(c netstate.IptablesChain) error { return checkIptablesChain(s, c) }),
+		checkEach(s.IptablesRules, func(r netstate.IptablesRule) error { return checkIptablesRule(s, r) }),
 		checkEach(s.Flows, checkFlow),
 	)
 }

@@ -100,6 +100,10 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 		if e, ok := first(s.elements, func(e netstate.Element) bool { return sameElement(o, e) }); ok {
 			return e.String()
 		}
+	case netstate.IptablesChain:
+		return s.chainText(o)
+	case netstate.IptablesRule:
+		return s.ruleText(o)
 	case netstate.Lease, netstate.Flow:
 		return o.String() // neither is the kernel's to have
 	default:

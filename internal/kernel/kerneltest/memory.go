@@ -35,11 +35,14 @@ type Config struct {
 	// "make host link cni0", "up pod link eth0", "remove pod addr 10.88.0.5/16 dev eth0" (the objects by their keys). It is
 	// called with the kernel locked and must not call it. Default: nothing fails.
 	Fault func(step string) error
+	// NoNFTables: the kernel has no nf_tables.
+	NoNFTables bool
 }
 
 // Memory is a kernel in memory. It is safe for concurrent use.
 type Memory struct {
 	fault func(step string) error
+	noNFT bool
 
 	mu     sync.Mutex
 	spaces map[int]*space
@@ -59,6 +62,7 @@ func NewMemory(cfg Config) *Memory {
 	host.links["lo"] = lo
 	m := &Memory{
 		fault:  cfg.Fault,
+		noNFT:  cfg.NoNFTables,
 		spaces: map[int]*space{hostID: host},
 		paths:  map[string]int{HostPath: hostID},
 		files:  map[string]bool{},

@@ -12,6 +12,12 @@ func TestMemoryContract(t *testing.T) {
 	})
 }
 
+func TestMemoryIptables(t *testing.T) {
+	kerneltest.Iptables(t, func(t *testing.T) kerneltest.Fixture {
+		return kerneltest.NewMemory(kerneltest.Config{}).Fixture(t)
+	})
+}
+
 // TestMemoryAgreesWithItself: the same steps come to the same.
 func TestMemoryAgreesWithItself(t *testing.T) {
 	for seed := range uint64(50) {

@@ -29,7 +29,7 @@ func (x *transaction) remove(want netstate.State, sweep bool) error {
 		}
 	}
 	var errs []error
-	for _, r := range slices.Concat(x.elementsOf(want, sweep), x.onLinks(want), x.linksOf(want)) {
+	for _, r := range slices.Concat(x.elementsOf(want, sweep), x.iptablesOf(want), x.onLinks(want), x.linksOf(want)) {
 		s, ok := x.w[x.id(r.place)]
 		if !ok {
 			continue // it went with its namespace
@@ -181,6 +181,14 @@ func (m *Memory) Collect(ctx context.Context, network string, valid []netstate.O
 		if e.Table == tableName && dead(e.Owner) {
 			free(e.Owner, x.element(e))
 		}
+	}
+	for _, r := range slices.Clone(host.iptRules) {
+		if dead(r.Owner) {
+			free(r.Owner, iptablesRule(r))
+		}
+	}
+	if !dryRun {
+		host.iptChains = slices.DeleteFunc(host.iptChains, func(c netstate.IptablesChain) bool { return dead(c.Owner) })
 	}
 	for _, name := range host.names() {
 		if l, ok := host.links[name]; ok && dead(l.owner) {

@@ -76,6 +76,7 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 			}
 		}
 	}
+	f.NoNFTables = q.NFTables && s.m.noNFT
 	if q.WantsUplink(f) {
 		if dev := x.w[hostID].uplink(); dev != "" {
 			f.Uplink = x.seen(netstate.Host, dev)
@@ -117,6 +118,9 @@ func (s *session) Apply(ctx context.Context, want netstate.State) error {
 	defer end()
 	if err := errors.Join(check(want), x.checkPods(want)); err != nil {
 		return fmt.Errorf("apply: %w", err)
+	}
+	if s.m.noNFT && len(want.Tables) > 0 {
+		return fmt.Errorf("apply: %w", &netstate.ObjectError{Object: want.Tables[0].Key(), Err: netstate.ErrUnsupported})
 	}
 	x.owner, x.links = want.Owner, want.Links
 	x.w = s.copies()

@@ -24,6 +24,8 @@ type space struct {
 	filters    []netstate.Filter
 	tables     []netstate.Table
 	elements   []netstate.Element
+	iptChains  []netstate.IptablesChain // without those that every table has
+	iptRules   []netstate.IptablesRule  // of all chains
 }
 
 // link is an interface: Down is as it is, Peer and PeerPlace stand in peer.
@@ -59,6 +61,8 @@ func (s *space) clone() *space {
 	c.filters = slices.Clone(s.filters)
 	c.tables = slices.Clone(s.tables)
 	c.elements = slices.Clone(s.elements)
+	c.iptChains = slices.Clone(s.iptChains)
+	c.iptRules = slices.Clone(s.iptRules)
 	return &c
 }
 

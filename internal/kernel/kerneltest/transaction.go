@@ -73,6 +73,10 @@ func (x *transaction) apply(want netstate.State) error {
 		func() error {
 			return each(x, "make", want.Elements, func(e netstate.Element) error { return x.makeElement(want, e) })
 		},
+		func() error {
+			return each(x, "make", want.IptablesChains, func(c netstate.IptablesChain) error { return x.makeIptablesChain(want, c) })
+		},
+		func() error { return each(x, "make", want.IptablesRules, x.makeIptablesRule) },
 		func() error { return each(x, "make", want.Flows, func(netstate.Flow) error { return nil }) },
 	} {
 		if err := step(); err != nil {
@@ -114,6 +118,7 @@ func (x *transaction) replay(want netstate.State, failed *transaction) {
 			_ = x.makeRule(r)
 		}
 	}
+	x.replayIptables(want, made)
 	for _, e := range want.Elements {
 		if !made[e.Key()] {
 			return // tables and elements are one nft transaction
