@@ -25,11 +25,11 @@ func BenchmarkFloor(b *testing.B) {
 	bridge := askIndex(b, link, "cni0")
 	buf := make([]byte, 1<<16)
 	i := 0
-	var c clock
+	var c Clock
 	for b.Loop() {
 		i++
 		st := bridgeState(i%60000 + 2)
-		c.start()
+		c.Start()
 		fd, err := unix.Open(pod.Path(), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			b.Fatal(err)
@@ -41,27 +41,30 @@ func BenchmarkFloor(b *testing.B) {
 		exchange(b, link, buf, 1, floorOpen(st, index))
 		unix.Close(inPod)
 		unix.Close(fd)
-		c.stop()
+		c.Stop()
 		b.StopTimer()
 		exchange(b, link, buf, 1, framed(unix.RTM_DELLINK, 0, linkMessage(index, 0, 0)))
 		exchange(b, filter, buf, 0, floorBatch(unix.NFT_MSG_DELSETELEM, 0, st))
 		b.StartTimer()
 	}
-	c.report(b)
+	c.Report(b)
 }
 
-// clock takes the time of each turn, to report the middle one: on a machine that does other things too the mean
+// Clock takes the time of each turn, to report the middle one: on a machine that does other things too the mean
 // says little.
-type clock struct {
+type Clock struct {
 	began time.Time
 	turns []time.Duration
 }
 
-func (c *clock) start() { c.began = time.Now() }
+// Start begins a turn.
+func (c *Clock) Start() { c.began = time.Now() }
 
-func (c *clock) stop() { c.turns = append(c.turns, time.Since(c.began)) }
+// Stop ends it.
+func (c *Clock) Stop() { c.turns = append(c.turns, time.Since(c.began)) }
 
-func (c *clock) report(b *testing.B) {
+// Report adds the median of the turns to the benchmark, in microseconds.
+func (c *Clock) Report(b *testing.B) {
 	slices.Sort(c.turns)
 	b.ReportMetric(float64(c.turns[len(c.turns)/2])/1e3, "p50-us/op")
 }
@@ -270,11 +273,11 @@ func BenchmarkApply(b *testing.B) {
 			add(b, openPod(b, k, pod), bridgeState(1))
 			removeAll(b, k, bridgeState(1))
 			before, counted := k.Stats(), Stats{}
-			var c clock
+			var c Clock
 			for b.Loop() {
 				i++
 				st := bridgeState(i%20000 + 2)
-				c.start()
+				c.Start()
 				s, err := k.Open(b.Context(), pod.Path(), false)
 				if err != nil {
 					b.Fatal(err)
@@ -283,7 +286,7 @@ func BenchmarkApply(b *testing.B) {
 				if err := s.Close(); err != nil {
 					b.Fatal(err)
 				}
-				c.stop()
+				c.Stop()
 				b.StopTimer()
 				now := k.Stats()
 				counted.Rtnetlink += now.Rtnetlink - before.Rtnetlink
@@ -292,7 +295,7 @@ func BenchmarkApply(b *testing.B) {
 				before = k.Stats()
 				b.StartTimer()
 			}
-			c.report(b)
+			c.Report(b)
 			b.ReportMetric(float64(counted.Rtnetlink)/float64(i), "rtnetlink/op")
 			b.ReportMetric(float64(counted.NftMessages)/float64(i), "nft/op")
 		})
@@ -316,7 +319,7 @@ func removeAll(b *testing.B, k *Kernel, st netstate.State) {
 func BenchmarkRemove(b *testing.B) {
 	k, pod := benchKernel(b), sandbox.Namespace(b)
 	i := 0
-	var c clock
+	var c Clock
 	for b.Loop() {
 		i++
 		b.StopTimer()
@@ -328,14 +331,14 @@ func BenchmarkRemove(b *testing.B) {
 		add(b, s, st)
 		k.common.deletes.Wait()
 		b.StartTimer()
-		c.start()
+		c.Start()
 		if err := s.Remove(b.Context(), st, false); err != nil {
 			b.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
-		c.stop()
+		c.Stop()
 	}
-	c.report(b)
+	c.Report(b)
 }
