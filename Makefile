@@ -68,9 +68,10 @@ bench1: ## each benchmark once, so that none rots
 fuzz: ## each fuzz target for FUZZTIME
 	@scripts/fuzz $(FUZZTIME)
 
-install: build ## cleat and the plugins, with a link for each
+install: build ## cleat, cnitool if there is none, and the plugins with a link for each
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
 	@install -m 0755 $(BIN)/cleat $(DESTDIR)$(PREFIX)/bin/cleat
+	@c=$(DESTDIR)$(PREFIX)/bin/cnitool; [ -e $$c ] || [ -L $$c ] || { [ -z '$(DESTDIR)' ] && command -v cnitool >/dev/null; } || ln -s cleat $$c # another cnitool stays what it is
 	@install -m 0755 $(BIN)/cleat-cni $(DESTDIR)$(CNI_BIN)/.cleat-cni.new && mv $(DESTDIR)$(CNI_BIN)/.cleat-cni.new $(DESTDIR)$(CNI_BIN)/cleat-cni
 	@for p in $$($(BIN)/cleat-cni --list); do ln -sfn cleat-cni $(DESTDIR)$(CNI_BIN)/$$p; done
 

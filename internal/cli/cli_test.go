@@ -50,6 +50,7 @@ type stage struct {
 	dir    string
 	kernel *kerneltest.Memory
 	env    map[string]string
+	tool   bool // as cnitool
 }
 
 func newStage(t *testing.T, files map[string]string) *stage {
@@ -75,7 +76,7 @@ func (s *stage) run(ctx context.Context, args ...string) (status int, stdout, st
 	status = Main(ctx, Config{
 		Args:   append(args, "--state-dir", filepath.Join(s.dir, "state")),
 		Env:    func(name string) string { return env[name] },
-		Stdout: &out, Stderr: &errs, Version: "v1.2.3",
+		Stdout: &out, Stderr: &errs, Version: "v1.2.3", Cnitool: s.tool,
 		NetNSDir: filepath.Join(s.dir, "netns"), LockDir: filepath.Join(s.dir, "lock"),
 		Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) },
 		NewRunner: func(o RunnerOptions) (*builtin.Runner, error) {

@@ -93,7 +93,7 @@ func (a *app) report(err error) {
 		a.log().Error(f.text, slog.Uint64("code", uint64(f.Code)), slog.String("plugin", f.Plugin),
 			slog.String("verb", string(f.Verb)), slog.String("step", f.Step), slog.String("hint", f.Hint))
 	default:
-		fmt.Fprintf(a.cfg.Stderr, "%s: %s\n", a.name(), printable(f.text))
+		fmt.Fprintf(a.cfg.Stderr, "%s: %s%s\n", a.name(), printable(f.text), a.shownCode(err))
 		if f.Hint != "" {
 			fmt.Fprintf(a.cfg.Stderr, "hint: %s\n", printable(f.Hint))
 		}
@@ -106,6 +106,16 @@ func (a *app) name() string {
 		return "cnitool"
 	}
 	return "cleat"
+}
+
+// shownCode is the code of a plugin's or the runtime's error as cnitool shows it, where a plugin's failure to be ready (50)
+// must be told from that of existing attachments (51).
+func (a *app) shownCode(err error) string {
+	e, ok := errors.AsType[*cni.Error](err)
+	if _, usage := errors.AsType[*usageError](err); usage || !ok || !a.cfg.Cnitool {
+		return ""
+	}
+	return fmt.Sprintf(" (code %d)", e.Code)
 }
 
 // log returns the logger that --json-log and -v ask for.
