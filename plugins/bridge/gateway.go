@@ -101,6 +101,13 @@ func (p *planner) gateway() error {
 			p.state.Sysctls = append(p.state.Sysctls, netstate.Sysctl{Place: netstate.Host, Name: f.sysctl, Value: "1", Shared: true})
 		}
 	}
+	if !p.conf.dad && slices.ContainsFunc(wanted, func(gw netip.Prefix) bool { return gw.Addr().Is6() }) {
+		// The host asks for neighbours from its link-local address; while that is probed for duplicates, what is
+		// forwarded to the first pod waits, up to two seconds.
+		p.state.Sysctls = append(p.state.Sysctls, netstate.Sysctl{
+			Place: netstate.Host, Name: "net/ipv6/conf/" + dev + "/accept_dad", Value: "0", Shared: true, Optional: true,
+		})
+	}
 	return nil
 }
 
