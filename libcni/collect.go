@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/netstate"
@@ -19,17 +21,21 @@ type Collector interface {
 
 // Collected is something that GC freed or would free, or kept though nobody claims it.
 type Collected struct {
-	Kind  string         `json:"kind"` // attachment, link, element, lease, …
-	Name  string         `json:"name"` // canonical line, or network/container/interface
-	Owner netstate.Owner `json:"-"`
-	Why   string         `json:"why"`
-	Kept  bool           `json:"kept,omitempty"`
+	Kind  string         // attachment, link, element, lease, …
+	Name  string         // its canonical line, or network/container/interface
+	Owner netstate.Owner // only Network is set where the object names no more than the mark
+	Mark  string         // of the owner
+	Why   string
+	Kept  bool
 }
 
 // CollectArgs say how to collect.
 type CollectArgs struct {
 	DryRun  bool // only say what would be freed
 	Unknown bool // also free what seems to be in use though no record claims it
+	// Gone says of owners, by their marks, why they are gone: what is theirs is freed without a question. CollectNetworkList adds those
+	// that are recorded.
+	Gone map[string]string
 }
 
 // CollectNetworkList is GC by liveness: recorded attachments whose namespace is gone, and those whose ADD was not
@@ -66,14 +72,40 @@ func (c *CNI) collect(ctx context.Context, op *operation, args CollectArgs) ([]C
 	if !args.DryRun {
 		errs = append(errs, c.store.sweep())
 	}
-	entries, err := c.store.entries()
+	valid, gone, err := c.sortOut(op.list.Name)
 	if err != nil {
 		return nil, err // not knowing what is attached, nothing may be freed
 	}
-	var freed []Collected
-	var valid []cni.Attachment
+	args.Gone = maps.Clone(args.Gone)
+	for _, a := range gone {
+		if args.Gone == nil {
+			args.Gone = map[string]string{}
+		}
+		args.Gone[a.Mark] = a.Why
+	}
+	if args.DryRun {
+		would, err := c.collectPlugins(ctx, op, valid, args)
+		return append(gone, would...), errors.Join(append(errs, err)...)
+	}
+	freed, err := c.collectGone(ctx, op, valid, gone)
+	errs = append(errs, err)
+	more, err := c.collectPlugins(ctx, op, valid, args)
+	for _, f := range more {
+		if !slices.ContainsFunc(freed, func(have Collected) bool { return have.Name == f.Name }) {
+			freed = append(freed, f)
+		}
+	}
+	return freed, errors.Join(append(errs, err)...)
+}
+
+// sortOut tells the recorded attachments of a network that are to stay from those that are to go.
+func (c *CNI) sortOut(network string) (valid []cni.Attachment, gone []Collected, err error) {
+	entries, err := c.store.entries()
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, e := range entries {
-		if e.rec == nil || e.rec.network != op.list.Name {
+		if e.rec == nil || e.rec.network != network {
 			continue
 		}
 		why := c.whyDead(e)
@@ -82,16 +114,38 @@ func (c *CNI) collect(ctx context.Context, op *operation, args CollectArgs) ([]C
 			continue
 		}
 		owner := netstate.Owner{Network: e.rec.network, ContainerID: e.rec.containerID, IfName: e.rec.ifName}
-		if !args.DryRun {
-			if err := c.delRecorded(ctx, e.rec.key, op.list); err != nil {
-				errs = append(errs, fmt.Errorf("delete %s: %w", owner, err))
-				continue
+		gone = append(gone, Collected{Kind: "attachment", Name: owner.String(), Owner: owner, Mark: owner.Mark(), Why: why})
+	}
+	return valid, gone, nil
+}
+
+// collectGone deletes recorded attachments that are to go, each with the list it was added with. It returns those that are
+// deleted, and what was theirs before.
+func (c *CNI) collectGone(ctx context.Context, op *operation, valid []cni.Attachment, gone []Collected) ([]Collected, error) {
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	marks := map[string]string{}
+	for _, a := range gone {
+		marks[a.Mark] = a.Why
+	}
+	// Nobody is asked whether it lives: only what belongs to those that are gone is of interest.
+	theirs, err := c.collectPlugins(ctx, op, valid, CollectArgs{DryRun: true, Unknown: true, Gone: marks})
+	errs := []error{err}
+	var freed []Collected
+	for _, a := range gone {
+		if err := c.delRecorded(ctx, key{a.Owner.Network, a.Owner.ContainerID, a.Owner.IfName}, op.list); err != nil {
+			errs = append(errs, fmt.Errorf("delete %s: %w", a.Owner, err))
+			continue
+		}
+		freed = append(freed, a)
+		for _, t := range theirs {
+			if t.Mark == a.Mark {
+				freed = append(freed, t)
 			}
 		}
-		freed = append(freed, Collected{Kind: "attachment", Name: owner.String(), Owner: owner, Why: why})
 	}
-	more, err := c.collectPlugins(ctx, op, valid, args)
-	return append(freed, more...), errors.Join(append(errs, err)...)
+	return freed, errors.Join(errs...)
 }
 
 // whyDead says why an entry's attachment is to go; "" if it is not. All locks are held, so that an ADD which is

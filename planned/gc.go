@@ -40,8 +40,8 @@ func validOwners(req *plugin.Request) ([]netstate.Owner, error) {
 }
 
 // Collect frees what belongs to the step's network and to no owner in valid, in the kernel and in IPAM, and
-// returns what that was, also beside an error. With dryRun it only returns it; an IPAM plugin that is a program of its own
-// can't say what it would free, and is not asked.
+// returns what that was, also beside an error. With dryRun it only returns it. An IPAM plugin that is a program of its own
+// can't say what it frees; it is called if the request's version has GC, and not with dryRun.
 func (e *Engine) Collect(ctx context.Context, step Step, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
 	if step.Def.IsIPAM() {
 		freed, err := (&ipamVerbs{e, step.Def}).collect(ctx, step.Req, valid, dryRun)
@@ -56,7 +56,7 @@ func (e *Engine) Collect(ctx context.Context, step Step, valid []netstate.Owner,
 			leases, err := own.collect(ctx, req, valid, dryRun)
 			freed = append(freed, leases...)
 			return err
-		case dryRun:
+		case dryRun, !cni.AtLeast(req.Conf.CNIVersion, cni.VerbGC.Since()):
 			return nil
 		default:
 			return p.GC(ctx, req)

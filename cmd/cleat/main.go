@@ -44,7 +44,7 @@ func newRunner(o cli.RunnerOptions) (*builtin.Runner, error) {
 		return nil, err
 	}
 	return builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Mode: o.Mode,
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Mode: o.Mode, Answers: k.Answers,
 		Programs: libcni.NewExecRunner(os.Environ(), o.Stderr),
 		Env:      os.Environ(), Stderr: o.Stderr, Log: o.Log,
 	}), nil

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -44,7 +45,7 @@ type Config struct {
 	Mode     Mode                 // default Auto
 	// Answers says whether an address of a pod answers on the host's networks; used when nothing else tells
 	// whether an owner lives. Default: none does.
-	Answers func(ctx context.Context, addr string) bool
+	Answers func(ctx context.Context, addr netip.Addr) (bool, error)
 	Env     []string         // of programs that plugins delegate to; CNI_NETNS_OVERRIDE counts here too
 	Stderr  io.Writer        // gets what those write to standard error; nil drops it
 	Build   *debug.BuildInfo // the build that is ours; default this program's

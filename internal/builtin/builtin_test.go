@@ -78,6 +78,7 @@ func route() planned.Definition {
 // programs is a runner of programs that notes the calls and answers ADD with an address.
 type programs struct {
 	calls []string
+	last  libcni.Call
 }
 
 func (p *programs) Find(typ string, dirs []string) (string, error) {
@@ -91,7 +92,7 @@ func (p *programs) Run(_ context.Context, calls []libcni.Call) ([][]byte, error)
 		if c.Prev != nil {
 			note += " prev"
 		}
-		p.calls = append(p.calls, note)
+		p.calls, p.last = append(p.calls, note), c
 		out[i] = []byte(`{"cniVersion":"1.1.0","ips":[{"address":"10.1.0.9/24"}]}`)
 	}
 	return out, nil
