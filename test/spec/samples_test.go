@@ -1,0 +1,123 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleat-cni/cleat/plugins"
+)
+
+// sample says how to try one plugin.
+type sample struct {
+	typ string
+	// conf are the members of its configuration besides cniVersion, name and type; IPAM stands for an ipam section that gives addresses, and
+	// DATA for a folder, PORT for a port that no other container has.
+	conf string
+	role role
+	// invalid is a configuration that the plugin has to refuse; "" if there is none.
+	invalid string
+	// damage is what CHECK has to find; the words POD, IF, VETH and ADDR stand for the pod's namespace, its interface, the
+	// host's end and the first address.
+	damage []damage
+	// changes are what later plugins may do without CHECK minding.
+	changes []string
+	// full are the members of a configuration that has one address; "" for a plugin that gives none.
+	full string
+	args []string // the keys of CNI_ARGS that it reads; nil: it does not look at arguments
+}
+
+// role is what a plugin does with CNI_IFNAME.
+type role int
+
+const (
+	maker    role = iota // makes it
+	adjuster             // adjusts an interface that is there without it
+	chained              // adjusts what the plugin before made
+	ipam                 // gives addresses
+)
+
+// damage is what is broken of an attachment, by command lines: "pod …" runs in the container's namespace, "host …" in the host's,
+// "rm leases" removes the leases.
+type damage struct {
+	name string
+	rule string // PL15, PL16 or PL17
+	do   []string
+}
+
+// samples has one row for each built-in plugin.
+func samples() []sample {
+	return []sample{
+		{
+			typ: "bridge", role: maker,
+			conf:    `"bridge":"cni0","isDefaultGateway":true,"ipMasq":true,"mtu":1400,"dns":{"nameservers":["10.88.0.1"],"search":["example.org"]},"ipam":IPAM`,
+			invalid: `"bridge":"cni0","mtu":12,"ipam":IPAM`,
+			args:    []string{"MAC", "IP", "GATEWAY"},
+			full:    `"bridge":"cni0","ipam":FULL`,
+			damage: []damage{
+				{"no-interface", "PL15", []string{"pod ip link del IF"}},
+				{"no-address", "PL15", []string{"pod ip addr del ADDR dev IF"}},
+				{"no-route", "PL15", []string{"pod ip route flush 192.0.2.0/24"}},
+				{"another-mac", "PL15", []string{"pod ip link set IF address 02:00:00:00:00:99"}},
+				{"no-rules", "PL16", []string{"host nft flush ruleset"}},
+				{"no-lease", "PL16", []string{"rm leases"}},
+				{"pod-end-down", "PL17", []string{"pod ip link set IF down"}},
+				{"host-end-down", "PL17", []string{"host ip link set VETH down"}},
+				{"off-the-bridge", "PL17", []string{"host ip link set VETH nomaster"}},
+				{"no-gateway", "PL17", []string{"host ip addr flush dev cni0"}},
+			},
+			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip addr add 203.0.113.7/32 dev IF", "pod ip link add other type veth"},
+		},
+		{
+			typ: "host-local", role: ipam, conf: `"ipam":IPAM`, invalid: `"ipam":{"type":"host-local"}`, args: []string{"IP", "MAC", "GATEWAY"},
+			full:   `"ipam":FULL`,
+			damage: []damage{{"no-lease", "PL16", []string{"rm leases"}}},
+		},
+		{
+			typ: "loopback", role: adjuster,
+			damage:  []damage{{"down", "PL17", []string{"pod ip link set lo down"}}},
+			changes: []string{"pod ip addr add 127.0.0.2/8 dev lo"},
+		},
+		{
+			typ: "portmap", role: chained,
+			conf:    `"snat":true,"runtimeConfig":{"portMappings":[{"hostPort":PORT,"containerPort":80,"protocol":"tcp"},{"hostPort":PORT,"containerPort":53,"protocol":"udp"}]}`,
+			invalid: `"markMasqBit":99`,
+			damage: []damage{
+				{"no-rules", "PL16", []string{"host nft flush ruleset"}},
+			},
+			changes: []string{"pod ip route add 198.51.100.0/24 dev IF"},
+		},
+	}
+}
+
+// usesIPAM reports whether the plugin, which is none itself, takes addresses from one.
+func (s sample) usesIPAM() bool { return s.role != ipam && strings.Contains(s.conf, "IPAM") }
+
+func interfacePlugin(s sample) bool { return s.role != ipam }
+func delegating(s sample) bool      { return s.usesIPAM() }
+func makes(s sample) bool           { return s.role == maker }
+
+// sampleOf returns the row of a plugin.
+func sampleOf(t *testing.T, typ string) sample {
+	t.Helper()
+	all := samples()
+	i := slices.IndexFunc(all, func(s sample) bool { return s.typ == typ })
+	if i < 0 {
+		t.Fatalf("no sample of %s", typ)
+	}
+	return all[i]
+}
+
+func TestEveryPluginHasASample(t *testing.T) {
+	for _, d := range plugins.All() {
+		s := sampleOf(t, d.Info.Type)
+		if (s.role == ipam) != d.IsIPAM() {
+			t.Errorf("%s: the sample's role is wrong", s.typ)
+		}
+	}
+	for _, s := range samples() {
+		if _, ok := plugins.ByType(s.typ); !ok {
+			t.Errorf("sample of %s, which is not built in", s.typ)
+		}
+	}
+}
