@@ -10,8 +10,9 @@ SANDBOX   := $(CURDIR)/sandbox.sh
 SUM       := $(GO) run ./internal/testsum $(if $(CLEAT_COUNTS),-o $(CLEAT_COUNTS))
 PACKAGES  := ./...
 FUZZTIME  ?= 5s
+CRASH     ?= -crash.time=0 -crash.kills=500 -crash.rounds=20 -crash.workers=4
 
-.PHONY: demo build test check bench install setup race fuzz interop fmt vet staticcheck fix cross tidy generated clean
+.PHONY: demo build test check bench install setup race fuzz crash interop fmt vet staticcheck fix cross tidy generated clean
 
 demo: build ## two pods on a bridge with a published port, in scratch namespaces
 	@scripts/setup demo
@@ -67,6 +68,10 @@ bench1: ## each benchmark once, so that none rots
 
 fuzz: ## each fuzz target for FUZZTIME
 	@scripts/fuzz $(FUZZTIME)
+
+crash: ## kill and fail the programs at every system call, in every way, for hours; CRASH="-crash.time=1m" is a sample
+	@scripts/setup test
+	@$(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
 
 install: build ## cleat, cnitool if there is none, and the plugins with a link for each
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)

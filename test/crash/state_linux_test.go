@@ -1,0 +1,191 @@
+//go:build amd64 || arm64
+
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/internal/netns"
+)
+
+// hostDump is what an attachment could leave on the host: links, addresses, routes, all of nftables, leases, records.
+func (w *world) hostDump() (string, error) {
+	kernel, err := dumpOf(w.host)
+	if err != nil {
+		return "", err
+	}
+	rules, err := w.rules()
+	if err != nil {
+		return "", err
+	}
+	files, err := w.files()
+	if err != nil {
+		return "", err
+	}
+	return kernel + rules + files, nil
+}
+
+// dumpOf lists the links of a namespace with their addresses, and the routes. What changes by itself is left out.
+func dumpOf(ns *netns.Handle) (string, error) {
+	var lines []string
+	err := ns.Do(func() error {
+		links, err := net.Interfaces()
+		if err != nil {
+			return err
+		}
+		for _, l := range links {
+			addrs, err := l.Addrs()
+			if err != nil {
+				return err
+			}
+			line := fmt.Sprintf("link %s mtu %d up %t", l.Name, l.MTU, l.Flags&net.FlagUp != 0)
+			for _, a := range addrs {
+				if !strings.HasPrefix(a.String(), "fe80:") {
+					line += " " + a.String()
+				}
+			}
+			lines = append(lines, line)
+		}
+		routes, err := os.ReadFile("/proc/thread-self/net/route")
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(strings.TrimSpace(string(routes)), "\n") {
+			if f := strings.Fields(line); i > 0 && len(f) > 7 {
+				lines = append(lines, "route "+strings.Join(append(f[:3:3], f[7]), " "))
+			}
+		}
+		return nil
+	})
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n", err
+}
+
+// rules lists nftables, sorted: each element of a set is a line.
+func (w *world) rules() (string, error) {
+	var out []byte
+	err := w.host.Do(func() error {
+		var err error
+		out, err = exec.Command("nft", "list", "ruleset").Output()
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("list nftables: %w", err)
+	}
+	text := strings.ReplaceAll(string(out), "elements = {", "\n")
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.Trim(line, " \t\n,}{"); line != "" {
+			lines = append(lines, "nft "+line)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+// files lists leases, records, intents and whatever else is in their folders, but for what stays by design: locks, the last address, the
+// index with the boot id, and spare lease files.
+func (w *world) files() (string, error) {
+	var lines []string
+	for _, root := range []string{w.path("data"), w.path("state")} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || d.IsDir() {
+				return err
+			}
+			rel, err := filepath.Rel(w.dir, path)
+			if err != nil {
+				return err
+			}
+			if !stays(rel) {
+				lines = append(lines, "file "+rel)
+			}
+			return nil
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+func stays(rel string) bool {
+	switch filepath.Dir(rel) {
+	case "data/" + network:
+		return filepath.Base(rel) == "lock" || strings.HasPrefix(filepath.Base(rel), "last_reserved_ip.")
+	case "data/.cleat/" + network:
+		return slices.Contains([]string{"index", "boot_id"}, filepath.Base(rel)) || strings.HasPrefix(filepath.Base(rel), "spare-")
+	}
+	return false
+}
+
+// locked names the lock files that somebody holds.
+func (w *world) locked() ([]string, error) {
+	held, err := filepath.Glob("/run/cleat/*.lock")
+	if err != nil {
+		return nil, err
+	}
+	held = append(held, w.path("data", network, "lock"))
+	return slices.DeleteFunc(held, func(path string) bool {
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return true // nobody made it
+		}
+		defer unix.Close(fd)
+		return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil
+	}), nil
+}
+
+// reaches reports whether the host gets an answer from a container: that nobody listens there.
+func (w *world) reaches(addr [4]byte) error {
+	return w.host.Do(func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		wait := unix.NsecToTimeval(int64(2 * time.Second)) // bounds connect, too
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait); err != nil {
+			return err
+		}
+		err = unix.Connect(fd, &unix.SockaddrInet4{Port: 9, Addr: addr})
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			return fmt.Errorf("the bystander does not answer: %w", err)
+		}
+		return nil
+	})
+}
+
+// lines that one text has and the other doesn't.
+func difference(before, after string) string {
+	had, has := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var diff []string
+	for _, l := range had {
+		if !slices.Contains(has, l) {
+			diff = append(diff, "- "+l)
+		}
+	}
+	for _, l := range has {
+		if !slices.Contains(had, l) {
+			diff = append(diff, "+ "+l)
+		}
+	}
+	if len(diff) == 0 && before != after {
+		diff = append(diff, "the same lines, but not as often")
+	}
+	return strings.Join(diff, "\n")
+}

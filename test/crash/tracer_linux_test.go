@@ -1,0 +1,372 @@
+//go:build amd64 || arm64
+
+package crash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// way is how a program is disturbed at a point.
+type way int
+
+const (
+	watch        way = iota // not at all
+	killBefore              // the process is killed before the call
+	killAfter               // and after it
+	killAll                 // all processes are killed before the call
+	killAllLate             // and after it
+	killRoot                // the process that was started is killed before the call, its children go on
+	fail                    // the call returns an error and does not happen
+	hang                    // the call does not happen, lasts for hold, and is interrupted
+	stall                   // the call happens after hold
+	deaf                    // the call happens, and the next that reads a socket fails: no answer
+	refuseFirst             // the kernel refuses the first of the netlink messages that the call sends
+	refuseMiddle            // one in the middle
+	refuseLast              // and the last
+)
+
+// fault is a way with its error.
+type fault struct {
+	name  string
+	way   way
+	errno unix.Errno
+}
+
+// outcome is how a traced program ended.
+type outcome struct {
+	status unix.WaitStatus // of the process that was started
+	stdout string
+	stderr string
+	points []string // all of the run
+	at     string   // the point that was disturbed; "" if there was none of the number
+	hung   bool     // it had to be killed after limit
+}
+
+func (o outcome) ok() bool     { return o.status.Exited() && o.status.ExitStatus() == 0 && !o.hung }
+func (o outcome) killed() bool { return o.status.Signaled() }
+
+// command is a program to run.
+type command struct {
+	path string
+	args []string // without the name
+	env  []string
+}
+
+// limit bounds a traced program.
+const limit = 60 * time.Second
+
+// tracer follows a program and all that it starts. It belongs to the thread that made it.
+type tracer struct {
+	fault   fault
+	n       int           // the number of the point, from 1
+	hold    time.Duration // of hang and stall
+	root    int
+	points  []string
+	hit     string
+	failing map[int]unix.Errno // threads in a call that is to fail
+	deaf    bool               // the next call that reads a socket is to fail
+	refused uint32             // the number of the netlink message that was spoilt; 0 is none
+	dying   map[int]way        // threads to be killed after their call
+	seen    map[int]bool
+	held    int            // the thread that hangs; 0 is none
+	until   time.Time      // then
+	freed   *atomic.Bool   // it goes on
+	reading map[int]uint64 // threads that read a socket, and where to
+	paths   map[uint64]call
+	sends   map[uint64]string
+}
+
+// trace runs a program to its end, disturbed at its nth point. The calling goroutine must be locked to its thread.
+func trace(cmd command, n int, f fault, hold time.Duration) (outcome, error) {
+	var o outcome
+	out, err := collect()
+	if err != nil {
+		return o, err
+	}
+	errs, err := collect()
+	if err != nil {
+		return o, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return o, err
+	}
+	defer null.Close()
+	p, err := os.StartProcess(cmd.path, append([]string{cmd.path}, cmd.args...), &os.ProcAttr{
+		Env: cmd.env, Files: []*os.File{null, out.w, errs.w}, Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true},
+	})
+	out.w.Close()
+	errs.w.Close()
+	if err != nil {
+		return o, err
+	}
+	t := &tracer{
+		fault: f, n: n, hold: hold, root: p.Pid, failing: map[int]unix.Errno{}, dying: map[int]way{}, seen: map[int]bool{},
+		reading: map[int]uint64{},
+		paths:   pathCalls(), sends: sendCalls(),
+	}
+	overdue := make(chan struct{})
+	timer := time.AfterFunc(limit, func() {
+		close(overdue)
+		_ = unix.Kill(-t.root, unix.SIGKILL) // it has ended by itself at last
+	})
+	o.status, err = t.follow()
+	timer.Stop()
+	_ = p.Release() // it is reaped
+	select {
+	case <-overdue:
+		o.hung = true
+	default:
+	}
+	o.points, o.at = t.points, t.hit
+	o.stdout, o.stderr = out.text(), errs.text()
+	return o, err
+}
+
+// pipe gathers what a program prints.
+type pipe struct {
+	w    *os.File
+	buf  bytes.Buffer
+	done sync.WaitGroup
+}
+
+func collect() (*pipe, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	p := &pipe{w: w}
+	p.done.Go(func() {
+		defer r.Close()
+		_, _ = io.Copy(&p.buf, r) // what was read before an error is shown
+	})
+	return p, nil
+}
+
+func (p *pipe) text() string {
+	p.done.Wait()
+	return p.buf.String()
+}
+
+// follow serves the stops of all threads until none is left, and returns how the first process ended.
+func (t *tracer) follow() (unix.WaitStatus, error) {
+	var rootStatus, ws unix.WaitStatus
+	if _, err := unix.Wait4(t.root, &ws, unix.WALL, nil); err != nil {
+		return 0, fmt.Errorf("wait for the start: %w", err)
+	}
+	if !ws.Stopped() {
+		return ws, errors.New("the program is not traced")
+	}
+	const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC |
+		unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
+	if err := unix.PtraceSetOptions(t.root, options); err != nil {
+		return 0, fmt.Errorf("trace: %w", err)
+	}
+	t.seen[t.root] = true
+	t.resume(t.root, 0)
+	for {
+		tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.ECHILD):
+			return rootStatus, nil
+		case err != nil:
+			return 0, fmt.Errorf("wait: %w", err)
+		}
+		switch {
+		case ws.Exited() || ws.Signaled():
+			if tid == t.root {
+				rootStatus = ws
+			}
+			t.gone(tid)
+		case ws.Stopped():
+			if err := t.stopped(tid, ws); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: killed meanwhile
+				return 0, err
+			}
+		}
+		t.release()
+	}
+}
+
+func (t *tracer) gone(tid int) {
+	delete(t.seen, tid)
+	if t.held == tid {
+		t.held = 0
+		t.freed.Store(true)
+	}
+}
+
+// stopped serves one stop.
+func (t *tracer) stopped(tid int, ws unix.WaitStatus) error {
+	first := !t.seen[tid]
+	t.seen[tid] = true
+	switch sig := ws.StopSignal(); {
+	case sig == unix.SIGTRAP|0x80:
+		return t.atCall(tid)
+	case sig == unix.SIGTRAP && ws.TrapCause() > 0:
+		t.resume(tid, 0)
+	case sig == unix.SIGSTOP && first: // how a new thread is announced
+		t.resume(tid, 0)
+	default:
+		t.resume(tid, int(sig))
+	}
+	return nil
+}
+
+// resume lets a thread go on to its next system call. One that was killed is no concern.
+func (t *tracer) resume(tid, sig int) { _ = unix.PtraceSyscall(tid, sig) }
+
+// atCall serves a stop before or after a system call.
+func (t *tracer) atCall(tid int) error {
+	info, err := callInfo(tid)
+	if err != nil {
+		return err
+	}
+	if info.Op == opExit {
+		return t.afterCall(tid, int64(info.Nr))
+	}
+	what := t.pointOf(tid, info)
+	if what == "" {
+		err := t.beforeReading(tid, info)
+		t.resume(tid, 0)
+		return err
+	}
+	t.points = append(t.points, what)
+	if len(t.points) != t.n || t.fault.way == watch {
+		t.resume(tid, 0)
+		return nil
+	}
+	t.hit = what
+	return t.disturb(tid, info)
+}
+
+// disturb does at the point, before the call, what the fault says.
+func (t *tracer) disturb(tid int, info syscallInfo) error {
+	switch t.fault.way {
+	case killBefore, killAll, killRoot:
+		t.kill(tid, t.fault.way)
+	case killAfter, killAllLate:
+		t.dying[tid] = t.fault.way
+	case fail:
+		if err := skipCall(tid); err != nil {
+			return err
+		}
+		t.failing[tid] = t.fault.errno
+	case hang, stall:
+		t.held, t.until = tid, time.Now().Add(t.hold)
+		t.wakeAt(tid)
+		return nil
+	case deaf:
+		t.deaf = true
+	case refuseFirst, refuseMiddle, refuseLast:
+		if err := t.spoil(tid, info); err != nil {
+			return err
+		}
+	}
+	t.resume(tid, 0)
+	return nil
+}
+
+// kill ends processes. One that has ended already is as good.
+func (t *tracer) kill(tid int, how way) {
+	switch how {
+	case killBefore, killAfter:
+		_ = unix.Kill(tid, unix.SIGKILL)
+	case killRoot:
+		_ = unix.Kill(t.root, unix.SIGKILL)
+	default:
+		for other := range t.seen {
+			_ = unix.Kill(other, unix.SIGKILL)
+		}
+	}
+}
+
+// wakeAt sends the process of a held thread a signal without meaning once its time is over, so that some stop makes follow look
+// at the clock.
+func (t *tracer) wakeAt(tid int) {
+	pid, freed := processOf(tid), new(atomic.Bool)
+	t.freed = freed
+	var wake func()
+	wake = func() {
+		if !freed.Load() && unix.Kill(pid, unix.SIGURG) == nil {
+			time.AfterFunc(time.Millisecond, wake)
+		}
+	}
+	time.AfterFunc(time.Until(t.until), wake)
+}
+
+// release lets the held thread go on when its time is over.
+func (t *tracer) release() {
+	if t.held == 0 || time.Now().Before(t.until) {
+		return
+	}
+	tid := t.held
+	t.held = 0
+	t.freed.Store(true)
+	if t.fault.way == hang {
+		if skipCall(tid) == nil {
+			t.failing[tid] = t.fault.errno
+		}
+	}
+	t.resume(tid, 0)
+}
+
+func (t *tracer) afterCall(tid int, result int64) error {
+	if how, ok := t.dying[tid]; ok {
+		t.kill(tid, how)
+		delete(t.dying, tid)
+	}
+	if errno, ok := t.failing[tid]; ok {
+		delete(t.failing, tid)
+		if err := setResult(tid, errno); err != nil {
+			return err
+		}
+	}
+	if at, ok := t.reading[tid]; ok {
+		delete(t.reading, tid)
+		if err := t.answer(tid, at, result); err != nil {
+			return err
+		}
+	}
+	t.resume(tid, 0)
+	return nil
+}
+
+func callInfo(tid int) (syscallInfo, error) {
+	var info syscallInfo
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	if errno != 0 {
+		return info, errno
+	}
+	return info, nil
+}
+
+// processOf is the process of a thread.
+func processOf(tid int) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	if err != nil {
+		return tid
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "Tgid:"); ok {
+			if pid, err := strconv.Atoi(strings.TrimSpace(rest)); err == nil {
+				return pid
+			}
+		}
+	}
+	return tid
+}
