@@ -24,7 +24,16 @@ func (e *Engine) AddList(ctx context.Context, steps []Step) ([]*cni.Result, erro
 		return nil, at(steps[0], "open", err)
 	}
 	defer session.Close()
-	if err := run.add(ctx, session); err != nil {
+	returned := false
+	defer func() {
+		if !returned {
+			// A plan panicked, before anything was applied. That is what the caller hears of; what can't be given back waits for DEL.
+			_ = run.giveBack(ctx)
+		}
+	}()
+	err = run.add(ctx, session)
+	returned = true
+	if err != nil {
 		return nil, errors.Join(err, run.giveBack(ctx))
 	}
 	return run.results, nil
