@@ -1,7 +1,6 @@
 package netstate_test
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -134,15 +133,4 @@ func FuzzParseMark(f *testing.F) {
 			t.Errorf("mark %q", mark)
 		}
 	})
-}
-
-func ExampleState() {
-	s := netstate.State{
-		Links: []netstate.Link{{Place: netstate.Host, Name: "cni0", Kind: "bridge", Shared: true}},
-		Addrs: []netstate.Addr{{Place: netstate.Pod, Dev: "eth0", Prefix: netip.MustParsePrefix("10.88.0.5/16")}},
-	}
-	fmt.Print(s)
-	// Output:
-	// host link cni0 kind bridge shared
-	// pod  addr 10.88.0.5/16 dev eth0
 }
