@@ -68,44 +68,59 @@ func TestEveryPoint(t *testing.T) {
 	s := prepared(t)
 	crew := crew(t, s)
 	rng := random(t)
+	turns, counted := survey(t, crew[0], rng)
 	var jobs []job
+	for _, turn := range turns {
+		rng.Shuffle(len(turn), func(i, k int) { turn[i], turn[k] = turn[k], turn[i] })
+		jobs = append(jobs, turn...)
+	}
+	all := len(jobs)
+	if *only != "" {
+		jobs = selected(jobs, *only)
+	}
+	done := handOut(t, crew, jobs, *budget)
+	t.Logf("%s × follow-ups %d: %d of %d runs (%d did not come to their point), %d leaks",
+		counted, len(followUps()), done.runs, all, done.missed, done.leaks)
+	if done.runs == 0 {
+		t.Error("nothing was run")
+	}
+}
+
+// survey counts the points of every verb and lists the jobs: each point with each fault has its turn once before any has it a second
+// time, with another follow-up.
+func survey(t *testing.T, w *worker, rng *rand.Rand) (turns [][]job, counted string) {
+	t.Helper()
+	turns = make([][]job, len(followUps()))
 	points, ways := 0, map[string]bool{}
-	for _, c := range chains() {
-		for _, f := range []form{builtIn, execd} {
-			for _, v := range verbs() {
-				a, err := crew[0].do(job{Chain: c.name, Form: f, Verb: v, Follow: followDel})
-				if err != nil || len(a.Leaks) > 0 || len(a.Points) == 0 {
-					t.Fatalf("%s %s %s without a fault: %v %s\n%s\n%d points", c.name, f, v, err, strings.Join(a.Leaks, "\n"), a.Ended, len(a.Points))
-				}
-				chosen := worthwhile(a.Points)
-				t.Logf("%s %s %s: %d points, %d of them worthwhile", c.name, f, v, len(a.Points), len(chosen))
-				points += len(chosen)
-				for _, n := range chosen {
-					all := faults(f)
-					if strings.HasSuffix(a.Points[n-1], " socket") {
-						all = append(all, faultsOfMessages()...)
-					}
-					for _, fault := range all {
-						ways[fault.name] = true
-						for _, follow := range followUps() {
-							jobs = append(jobs, job{c.name, f, v, n, fault.name, follow})
-						}
-					}
+	plan := func(c chain, f form, verb string) {
+		a, err := w.do(job{Chain: c.name, Form: f, Verb: verb, Follow: followDel})
+		if err != nil || len(a.Leaks) > 0 || len(a.Points) == 0 {
+			t.Fatalf("%s %s %s without a fault: %v %s\n%s\n%d points", c.name, f, verb, err, strings.Join(a.Leaks, "\n"), a.Ended, len(a.Points))
+		}
+		chosen := worthwhile(a.Points)
+		t.Logf("%s %s %s: %d points, %d of them worthwhile", c.name, f, verb, len(a.Points), len(chosen))
+		points += len(chosen)
+		for _, n := range chosen {
+			all := faults(f)
+			if strings.HasSuffix(a.Points[n-1], " socket") {
+				all = append(all, faultsOfMessages()...)
+			}
+			for _, fault := range all {
+				ways[fault.name] = true
+				for i, k := range rng.Perm(len(followUps())) {
+					turns[i] = append(turns[i], job{c.name, f, verb, n, fault.name, followUps()[k]})
 				}
 			}
 		}
 	}
-	all := len(jobs)
-	rng.Shuffle(all, func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
-	if *only != "" {
-		jobs = selected(jobs, *only)
+	for _, c := range chains() {
+		for _, f := range []form{builtIn, execd} {
+			for _, verb := range verbs() {
+				plan(c, f, verb)
+			}
+		}
 	}
-	done := perform(t, crew, jobs, *budget)
-	t.Logf("points %d × faults %d × follow-ups %d: %d of %d runs (%d did not come to their point), %d leaks",
-		points, len(ways), len(followUps()), done.runs, all, done.missed, done.leaks)
-	if done.runs == 0 {
-		t.Error("nothing was run")
-	}
+	return turns, fmt.Sprintf("points %d × faults %d", points, len(ways))
 }
 
 // worthwhile are the numbers of points, without most of those at which a GC takes its 256 operation locks, one like the other.
@@ -139,8 +154,8 @@ type tally struct {
 	killed      int
 }
 
-// perform hands jobs to the crew until the time is over; 0 is as long as it takes.
-func perform(t *testing.T, crew []*worker, jobs []job, limit time.Duration) (done tally) {
+// handOut gives jobs to the crew until the time is over; 0 is as long as it takes.
+func handOut(t *testing.T, crew []*worker, jobs []job, limit time.Duration) (done tally) {
 	var end time.Time
 	if limit > 0 {
 		end = time.Now().Add(limit)

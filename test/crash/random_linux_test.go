@@ -153,7 +153,7 @@ func TestRandomKills(t *testing.T) {
 		}
 		jobs = append(jobs, j)
 	}
-	done := perform(t, crew, jobs, 0)
+	done := handOut(t, crew, jobs, 0)
 	t.Logf("%d random kills (%d came too late): %d leaks after GC without DEL", done.runs, done.runs-done.killed, done.leaks)
 }
 
@@ -167,6 +167,6 @@ func TestColdAdds(t *testing.T) {
 		form := []form{builtIn, execd}[i%2]
 		jobs = append(jobs, job{Chain: chains()[i/2%len(chains())].name, Form: form, Verb: verbColdRound, N: each})
 	}
-	done := perform(t, crew[:1], jobs, 0)
+	done := handOut(t, crew[:1], jobs, 0)
 	t.Logf("%d rounds × %d cold ADDs, 16 at a time: %d rounds with failures, duplicates or leaks", done.runs, each, done.leaks)
 }
