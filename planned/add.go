@@ -158,7 +158,11 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 		}
 		in.IPAM = given.result
 	}
-	seen, err := session.Observe(ctx, b.ask(in))
+	q := b.ask(in)
+	if step.Req.NetNS == "" {
+		q = ofHost(q)
+	}
+	seen, err := session.Observe(ctx, q)
 	if err != nil {
 		return Plan{}, at(step, "observe", err)
 	}
@@ -170,6 +174,12 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 	p.State.Leases = given.leases
 	p.Notes = append(given.notes, p.Notes...)
 	return p, nil
+}
+
+// ofHost is a query without what it asks of the pod, for where none is open.
+func ofHost(q netstate.Query) netstate.Query {
+	q.Links = slices.DeleteFunc(slices.Clone(q.Links), func(ref netstate.Ref) bool { return ref.Place == netstate.Pod })
+	return q
 }
 
 // addresses is what an IPAM plugin gave or would give.

@@ -141,3 +141,30 @@ func TestPanicGivesAddressesBack(t *testing.T) {
 	_, err := p.Add(t.Context(), request(t, cni.VerbAdd, ns, withPool, nil))
 	t.Errorf("no panic, error %v", err)
 }
+
+// TestNothingOfThePodIsAskedWithoutOne: a plugin that asks about the pod's links is planned, and has a STATUS, where no pod is named.
+func TestNothingOfThePodIsAskedWithoutOne(t *testing.T) {
+	w := newWorld(nil)
+	asks := planned.Define(planned.Spec[struct{}]{
+		Info:  plugin.Info{Type: "asks"},
+		Parse: func(*plugin.Request) (struct{}, error) { return struct{}{}, nil },
+		Ask: func(struct{}, planned.Input) netstate.Query {
+			return netstate.Query{Links: []netstate.Ref{{Place: netstate.Pod, Name: "lo"}, {Place: netstate.Host, Name: "lo"}}}
+		},
+		Plan: func(_ struct{}, _ planned.Input, seen netstate.Facts) (planned.Plan, error) {
+			if _, ok := seen.Link(netstate.Host, "lo"); !ok {
+				return planned.Plan{}, errors.New("the host was not looked at")
+			}
+			return planned.Plan{State: netstate.State{Links: []netstate.Link{{Place: netstate.Pod, Name: "lo"}}}}, nil
+		},
+	})
+	conf := `{"cniVersion":"1.1.0","name":"n","type":"asks"}`
+	if err := w.engine.Plugin(asks).Status(t.Context(), request(t, cni.VerbStatus, "", conf, nil)); err != nil {
+		t.Errorf("STATUS: %v", err)
+	}
+	req := request(t, cni.VerbAdd, "/x", conf, nil)
+	req.NetNS = ""
+	if _, err := w.engine.PlanList(t.Context(), []planned.Step{{Def: asks, Req: req}}); err != nil {
+		t.Errorf("plan: %v", err)
+	}
+}

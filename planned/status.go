@@ -34,8 +34,9 @@ func (e *Engine) Status(ctx context.Context, step Step) error {
 		return notReady(step, "validate", err)
 	}
 	in := Input{Request: trial.Req}
+	standIn := false
 	if b.use != NoIPAM {
-		if in.IPAM, err = e.trialAddresses(ctx, trial.Req); err != nil {
+		if in.IPAM, standIn, err = e.trialAddresses(ctx, trial.Req); err != nil {
 			return notReady(step, "ipam", err)
 		}
 	}
@@ -44,9 +45,12 @@ func (e *Engine) Status(ctx context.Context, step Step) error {
 		return notReady(step, "open", err)
 	}
 	defer session.Close()
-	seen, err := session.Observe(ctx, b.ask(in))
+	seen, err := session.Observe(ctx, ofHost(b.ask(in)))
 	if err != nil {
 		return notReady(step, "observe", err)
+	}
+	if standIn {
+		seen.Addrs = nil // a gateway that is there would be held to be another network's
 	}
 	p, err := b.plan(in, seen)
 	if err != nil {
@@ -97,22 +101,22 @@ func (s Step) trial() (Step, error) {
 }
 
 // trialAddresses are those that ADD would get next. Those of an IPAM plugin that is a program are not known before ADD; others
-// stand in for them.
-func (e *Engine) trialAddresses(ctx context.Context, req *plugin.Request) (*cni.Result, error) {
+// stand in for them, which is said.
+func (e *Engine) trialAddresses(ctx context.Context, req *plugin.Request) (res *cni.Result, standIn bool, err error) {
 	delegate, err := e.delegate.Find(req.Conf.IPAMType, req.Path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if own, ok := delegate.(*ipamVerbs); ok {
 		given, err := own.reserve(ctx, req, true)
-		return given.result, own.at(req, "status", err)
+		return given.result, false, own.at(req, "status", err)
 	}
 	if cni.AtLeast(req.Conf.CNIVersion, cni.VerbStatus.Since()) {
 		if err := delegate.Status(ctx, req); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return &cni.Result{CNIVersion: req.Conf.CNIVersion, IPs: []cni.IP{trialIP()}}, nil
+	return &cni.Result{CNIVersion: req.Conf.CNIVersion, IPs: []cni.IP{trialIP()}}, true, nil
 }
 
 // Status says whether an address is free.
