@@ -61,9 +61,15 @@ func isContainers(req *plugin.Request, i int) bool {
 	return i >= 0 && i < len(req.Prev.Interfaces) && req.Prev.Interfaces[i].Name == req.IfName
 }
 
-// asRecorded gives the container's link in a plan the MAC and MTU that prevResult records:
-// they are what CHECK is about, also when a later plugin of the list changed them.
-func asRecorded(s netstate.State, req *plugin.Request) netstate.State {
+// asRecorded is a plan's state as prevResult records it, which is what CHECK is about, also when a later plugin of the
+// list changed it: the MAC and MTU of the container's link, and of the routes that the plan's result lists those that are still listed.
+func asRecorded(p Plan, req *plugin.Request) netstate.State {
+	s := p.State
+	if p.Result != nil {
+		s.Routes = slices.DeleteFunc(slices.Clone(s.Routes), func(r netstate.Route) bool {
+			return r.Place == netstate.Pod && lists(p.Result.Routes, r) && !lists(req.Prev.Routes, r)
+		})
+	}
 	i := slices.IndexFunc(s.Links, func(l netstate.Link) bool { return l.Place == netstate.Pod && l.Name == req.IfName })
 	if i < 0 {
 		return s
@@ -81,6 +87,11 @@ func asRecorded(s netstate.State, req *plugin.Request) netstate.State {
 		}
 	}
 	return s
+}
+
+// lists reports whether a result's routes have the one of a state.
+func lists(routes []cni.Route, r netstate.Route) bool {
+	return slices.ContainsFunc(routes, func(l cni.Route) bool { return l.Dst.Masked() == r.Dst && l.Table.Value == r.Table })
 }
 
 // withRecorded lets the pod's links be known by the host's interfaces that prevResult names, so that what

@@ -103,7 +103,7 @@ func recordedState(ctx context.Context, session Session, step Step) (netstate.St
 		return netstate.State{}, err
 	}
 	p.State.Owner = in.Owner()
-	return asRecorded(p.State, req), nil
+	return asRecorded(p, req), nil
 }
 
 // DelList removes the steps, which stand in the order of the list, in one pass, the last first. Addresses

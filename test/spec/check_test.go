@@ -69,7 +69,7 @@ func testCheckAllowsChanges(m *machine, s sample) {
 		return
 	}
 	// A later plugin changed the interface and said so in its result.
-	for _, line := range []string{"pod ip link set IF address 02:00:00:00:00:42", "pod ip link set IF mtu 1300", "pod ip route flush 192.0.2.0/24"} {
+	for _, line := range []string{"pod ip link set IF address 02:00:00:00:00:42", "pod ip link set IF mtu 1300", "pod ip route flush 192.0.2.0/24", "pod ip route flush default"} {
 		m.do(p, []string{line})
 	}
 	r, err := cni.DecodeResult(p.result, "")
@@ -81,7 +81,7 @@ func testCheckAllowsChanges(m *machine, s sample) {
 			r.Interfaces[i].MAC, r.Interfaces[i].MTU = "02:00:00:00:00:42", 1300
 		}
 	}
-	r.Routes = slices.DeleteFunc(r.Routes, func(route cni.Route) bool { return route.Dst.String() == "192.0.2.0/24" })
+	r.Routes = slices.DeleteFunc(r.Routes, func(route cni.Route) bool { return route.Dst.Addr().Is4() })
 	r.Interfaces = append(r.Interfaces, cni.Interface{Name: "other0", Sandbox: p.netns})
 	if p.result, err = r.Encode(m.version); err != nil {
 		m.Fatal(err)

@@ -24,7 +24,7 @@ func codeTests() map[string]func(ruleTest) {
 		"EC5":   func(r ruleTest) { r.programs(nil, testUnreadable) },
 		"EC6":   func(r ruleTest) { r.programs(nil, testNoJSON) },
 		"EC7":   func(r ruleTest) { r.each(func(s sample) bool { return s.invalid != "" }, testInvalidConfig) },
-		"EC8":   func(r ruleTest) { r.programs(nil, testBadNetNS) },
+		"EC8":   func(r ruleTest) { r.programs(interfacePlugin, testBadNetNS) },
 		"EC11":  func(r ruleTest) { r.each(func(s sample) bool { return s.full != "" }, testTryAgain) },
 		"EC100": func(r ruleTest) { r.each(func(s sample) bool { return len(s.damage) > 0 }, testDifferent) },
 	}
@@ -50,7 +50,12 @@ func testUnsupported(r ruleTest) {
 				fault, _, _ = strings.Cut(string(f.Data), "\n")
 			}
 		}
-		if text, unsupported := strings.CutPrefix(fault, "2: "); unsupported && !namesField(r, conf, text) {
+		text, unsupported := strings.CutPrefix(fault, "2: ")
+		if !unsupported {
+			continue
+		}
+		r.seen.note(caseOf{plugin: filepath.Base(filepath.Dir(filepath.Dir(file)))})
+		if !namesField(r, conf, text) {
 			r.Errorf("%s: the error does not hold key and value of a field: %s", file, text)
 		}
 	}
@@ -136,10 +141,6 @@ func testInvalidConfig(m *machine, s sample) {
 }
 
 func testBadNetNS(m *machine, s sample) {
-	if s.role == ipam {
-		// It has no business in the namespace, but must not be handed its caller's own.
-		m.Skip("an IPAM plugin opens no namespace")
-	}
 	p := m.newPod("spec-one")
 	file := filepath.Join(m.data, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
