@@ -31,10 +31,10 @@ func iptBuiltin(table string) []string {
 // checkIptables refuses chains and rules that no iptables takes, and those that could not be found again.
 func checkIptables(s netstate.State) error {
 	return errors.Join(
-		checkEach(s.IptablesChains, func(c netstate.IptablesChain) error {
+		netstate.CheckEach(s.IptablesChains, func(c netstate.IptablesChain) error {
 			return errors.Join(checkIptPlace(c.Family, c.Table, c.Name), checkIptOwned(s, c))
 		}),
-		checkEach(s.IptablesRules, func(r netstate.IptablesRule) error {
+		netstate.CheckEach(s.IptablesRules, func(r netstate.IptablesRule) error {
 			return errors.Join(checkIptPlace(r.Family, r.Table, r.Chain), checkIptRule(s, r))
 		}),
 	)

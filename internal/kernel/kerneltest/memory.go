@@ -173,7 +173,7 @@ func (m *Memory) reap(id int) {
 func (m *Memory) AddLink(path string, l netstate.Link) error {
 	return m.byHand(path, func(x *transaction) error {
 		l.Place = netstate.Pod
-		if err := checkLink(l); err != nil {
+		if err := (netstate.State{Links: []netstate.Link{l}}).Check(); err != nil {
 			return err
 		}
 		if err := x.makeLink(l); err != nil {

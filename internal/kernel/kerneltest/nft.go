@@ -95,7 +95,7 @@ func nftValue(typ, text string) (valid, known bool) {
 	case "inet_service":
 		return number(16), true
 	case "ifname":
-		return checkName(text) == nil, true
+		return netstate.CheckName(text) == nil, true
 	case "ether_addr":
 		hw, err := net.ParseMAC(text)
 		return err == nil && len(hw) == 6, true
