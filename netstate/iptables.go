@@ -27,18 +27,17 @@ type IptablesRule struct {
 	Lives string `json:"lives,omitzero"` // as of an Element
 }
 
-// IptablesPlaces are the tables that may hold rules of an attachment, for a removal that knows no more of them: in each a chain
-// that only stands for it.
-func IptablesPlaces() []IptablesChain {
-	return []IptablesChain{
-		{Family: "ip", Table: "nat", Name: TableName},
-		{Family: "ip6", Table: "nat", Name: TableName},
-	}
+// IptablesPlaces are the tables that may hold rules of an attachment, for a removal that knows no more of them. Where
+// the chain is not there, none are there; "" is any chain.
+func IptablesPlaces(chain string) []IptablesChain {
+	return []IptablesChain{{Family: "ip", Table: "nat", Name: chain}, {Family: "ip6", Table: "nat", Name: chain}}
 }
 
 // Key is `host iptables ip nat chain CLEAT-MASQ`.
 func (o IptablesChain) Key() string {
-	return newLine(Host, "iptables", o.Family, o.Table, "chain", o.Name).String()
+	l := newLine(Host, "iptables", o.Family, o.Table)
+	word(l, "chain", o.Name)
+	return l.String()
 }
 
 // String is the canonical line.

@@ -176,6 +176,6 @@ func named(o netstate.Owner) netstate.State {
 			{Place: netstate.Pod, Name: o.IfName, Kind: "veth", Peer: host, PeerPlace: netstate.Host},
 		},
 		Tables:         []netstate.Table{{Family: "inet", Name: "cleat"}, {Family: "bridge", Name: "cleat"}},
-		IptablesChains: netstate.IptablesPlaces(),
+		IptablesChains: netstate.IptablesPlaces(""),
 	}
 }

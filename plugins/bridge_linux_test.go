@@ -68,8 +68,9 @@ func TestForcedAddress(t *testing.T) {
 	}
 }
 
-func TestDeadPodsPort(t *testing.T) {
-	m := newMachine(t)
+func TestDeadPodsPort(t *testing.T) { onEachBackend(t, testDeadPodsPort) }
+
+func testDeadPodsPort(t *testing.T, m *machine) {
 	first, second := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)), "tcp :80"), m.newPod(3, podNetwork, tcp(8080, 80))
 	if err := m.tryAdd(t, second.attachment); !errors.Is(err, netstate.ErrInUse) || !strings.Contains(err.Error(), "pods/pod2/eth0") {
 		t.Errorf("the port of a living pod: %v", err)

@@ -27,6 +27,8 @@ type machine struct {
 	kernel  *kernel.Kernel
 	host    *netns.Handle
 	outside *netns.Handle
+	// iptables is the folder of the programs of iptables which the networks of the pods ask for; "" if they don't.
+	iptables string
 }
 
 // Addresses of the host and of the machine outside.
@@ -35,7 +37,39 @@ var (
 	outsideAddr = [2]string{"192.0.2.9", "2001:db8::9"}
 )
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t *testing.T) *machine { return newMachineOf(t, "") }
+
+// onEachBackend runs a test on machines with each of the backends.
+func onEachBackend(t *testing.T, run func(t *testing.T, m *machine)) {
+	t.Helper()
+	t.Run("nftables", func(t *testing.T) { run(t, newMachine(t)) })
+	for _, kind := range []string{"legacy", "nft"} {
+		t.Run("iptables-"+kind, func(t *testing.T) {
+			sandbox.Require(t)
+			run(t, newMachineOf(t, sandbox.Iptables(t, kind)))
+		})
+	}
+}
+
+// rules lists all that filters and translates packets, without counters and comments of the programs.
+func (m *machine) rules() string {
+	m.t.Helper()
+	text := m.run(m.host, "nft list ruleset")
+	if m.iptables == "" {
+		return text
+	}
+	for _, program := range []string{"iptables-save", "ip6tables-save"} {
+		for line := range strings.Lines(m.run(m.host, m.iptables+"/"+program)) {
+			if line[0] != '#' {
+				line, _, _ = strings.Cut(line, " [")
+				text += strings.TrimSpace(line) + "\n"
+			}
+		}
+	}
+	return text
+}
+
+func newMachineOf(t *testing.T, iptables string) *machine {
 	t.Helper()
 	sandbox.Require(t)
 	for _, program := range []string{"ip", "nft"} {
@@ -43,7 +77,7 @@ func newMachine(t *testing.T) *machine {
 			sandbox.Need(t, program, err.Error())
 		}
 	}
-	m := &machine{t: t, host: sandbox.Namespace(t), outside: sandbox.Namespace(t)}
+	m := &machine{t: t, host: sandbox.Namespace(t), outside: sandbox.Namespace(t), iptables: iptables}
 	m.run(m.host, "ip link set lo up")
 	m.run(m.outside, "ip link set lo up")
 	m.run(m.host, fmt.Sprintf("ip link add up0 type veth peer name up0 netns /proc/%d/fd/%d", pid(), m.outside.FD()))
@@ -53,7 +87,7 @@ func newMachine(t *testing.T) *machine {
 		m.run(ns, "ip addr add "+addr[0]+"/24 dev up0")
 		m.run(ns, "ip addr add "+addr[1]+"/64 dev up0 nodad")
 	}
-	k, err := kernel.New(kernel.Config{Host: m.host})
+	k, err := kernel.New(kernel.Config{Host: m.host, Programs: iptables})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +134,10 @@ type pod struct {
 
 func (m *machine) newPod(i int, network string, ports ...cni.PortMapping) *pod {
 	ns := sandbox.Namespace(m.t)
+	if m.iptables != "" {
+		network = strings.NewReplacer(`"ipMasq":true`, `"ipMasq":true,"ipMasqBackend":"iptables"`,
+			`"type":"portmap"`, `"type":"portmap","backend":"iptables"`).Replace(network)
+	}
 	return &pod{&attachment{network: network, pod: i, netns: ns.Path(), ports: ports}, ns}
 }
 

@@ -1,6 +1,7 @@
 package plugins_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,6 +42,9 @@ func (numbered) Add(_ context.Context, req *plugin.Request) (*cni.Result, error)
 	if _, err := fmt.Sscanf(req.ContainerID, "pod%d", &n); err != nil {
 		return nil, err
 	}
+	if req.IfName != "eth0" {
+		n += 100 // a second interface of the container
+	}
 	res := &cni.Result{CNIVersion: req.Conf.CNIVersion}
 	for _, subnet := range ipam.Subnets {
 		a := subnet.Addr()
@@ -61,9 +65,12 @@ func (numbered) Status(context.Context, *plugin.Request) error { return nil }
 type attachment struct {
 	network string // the list of plugins, as JSON
 	pod     int
-	netns   string
-	ports   []cni.PortMapping
-	prev    *cni.Result // what ADD answered
+	// container and ifName are for a second interface of a container; by default they are the pod's number and eth0.
+	container int
+	ifName    string
+	netns     string
+	ports     []cni.PortMapping
+	prev      *cni.Result // what ADD answered
 }
 
 // podNetwork is a network of two families with all that the plugins here do for a pod.
@@ -109,7 +116,8 @@ func (a *attachment) request(t *testing.T, verb cni.Verb, conf *cni.PluginConf, 
 		}
 		stdin.Set("prevResult", prev)
 	}
-	env := plugin.Env{Command: string(verb), ContainerID: fmt.Sprintf("pod%d", a.pod), NetNS: a.netns, IfName: "eth0"}
+	env := plugin.Env{Command: string(verb), ContainerID: fmt.Sprintf("pod%d", cmp.Or(a.container, a.pod)), NetNS: a.netns,
+		IfName: cmp.Or(a.ifName, "eth0")}
 	req, err := plugin.NewRequest(plugin.Info{Type: conf.Type}, env, stdin.Bytes())
 	if err != nil {
 		t.Fatal(err)

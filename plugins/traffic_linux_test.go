@@ -53,8 +53,9 @@ func (m *machine) expect(t *testing.T, calls []call) {
 	}
 }
 
-func TestPodsTalk(t *testing.T) {
-	m := newMachine(t)
+func TestPodsTalk(t *testing.T) { onEachBackend(t, testPodsTalk) }
+
+func testPodsTalk(t *testing.T, m *machine) {
 	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
 	a := m.attach(m.newPod(2, podNetwork, ports...), "tcp :80", "udp :53")
 	b := m.attach(m.newPod(3, podNetwork), "tcp :80", "udp :53")
@@ -94,17 +95,22 @@ func TestPodsTalk(t *testing.T) {
 			t.Errorf("CHECK of pod%d: %s", p.pod, found)
 		}
 	}
-	if list := m.run(m.host, "nft list ruleset"); !strings.Contains(list, "10.88.0.2 . 80") {
-		t.Errorf("nft does not list the mapping:\n%s", list)
+	mapping := "10.88.0.2 . 80"
+	if m.iptables != "" {
+		mapping = "10.88.0.2:80"
+	}
+	if list := m.rules(); !strings.Contains(list, mapping) {
+		t.Errorf("the mapping is not listed:\n%s", list)
 	}
 }
 
-func TestNothingIsLeft(t *testing.T) {
-	m := newMachine(t)
+func TestNothingIsLeft(t *testing.T) { onEachBackend(t, testNothingIsLeft) }
+
+func testNothingIsLeft(t *testing.T, m *machine) {
 	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
 	text := func() string {
 		var lines []string
-		for _, line := range strings.Split(m.run(m.host, "nft list ruleset")+m.run(m.host, "ip -o addr")+m.run(m.host, "ip -o link"), "\n") {
+		for _, line := range strings.Split(m.rules()+m.run(m.host, "ip -o addr")+m.run(m.host, "ip -o link"), "\n") {
 			// The bridge's state follows its ports', and up0's own address becomes usable in time.
 			if !strings.Contains(line, "cni0") && !strings.Contains(line, "scope link") {
 				lines = append(lines, line)
@@ -146,28 +152,30 @@ func TestPortmapOptions(t *testing.T) {
 		{"mark-bit", `"markMasqBit":20,`, "pod2 sees 192.0.2.9", "pod2 sees 10.88.0.1", "pod2 sees 10.88.0.1", "pod2 sees 10.88.0.1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := newMachine(t)
-			a := m.attach(m.newPod(2, conf(tc.options), tcp(8080, 80)), "tcp :80")
-			b := m.attach(m.newPod(3, conf(tc.options)))
-			calls := []call{
-				{"outside", m.outside, "tcp", "192.0.2.1:8080", tc.outside},
-				{"localhost", m.host, "tcp", "127.0.0.1:8080", tc.localhost},
-			}
-			if tc.sibling != "" {
-				calls = append(calls,
-					call{"sibling", b.ns, "tcp", "192.0.2.1:8080", tc.sibling},
-					call{"self", a.ns, "tcp", "192.0.2.1:8080", tc.self})
-			}
-			m.expect(t, calls)
-			if found := m.check(t, a.attachment); found != "" {
-				t.Errorf("CHECK: %s", found)
-			}
+			onEachBackend(t, func(t *testing.T, m *machine) {
+				a := m.attach(m.newPod(2, conf(tc.options), tcp(8080, 80)), "tcp :80")
+				b := m.attach(m.newPod(3, conf(tc.options)))
+				calls := []call{
+					{"outside", m.outside, "tcp", "192.0.2.1:8080", tc.outside},
+					{"localhost", m.host, "tcp", "127.0.0.1:8080", tc.localhost},
+				}
+				if tc.sibling != "" {
+					calls = append(calls,
+						call{"sibling", b.ns, "tcp", "192.0.2.1:8080", tc.sibling},
+						call{"self", a.ns, "tcp", "192.0.2.1:8080", tc.self})
+				}
+				m.expect(t, calls)
+				if found := m.check(t, a.attachment); found != "" {
+					t.Errorf("CHECK: %s", found)
+				}
+			})
 		})
 	}
 }
 
-func TestHostIP(t *testing.T) {
-	m := newMachine(t)
+func TestHostIP(t *testing.T) { onEachBackend(t, testHostIP) }
+
+func testHostIP(t *testing.T, m *machine) {
 	m.run(m.host, "ip addr add 192.0.2.2/24 dev up0")
 	m.run(m.host, "ip addr add 2001:db8::2/64 dev up0 nodad")
 	mapping := func(host, container int, ip string) cni.PortMapping {
@@ -188,8 +196,9 @@ func TestHostIP(t *testing.T) {
 }
 
 // TestLocalnetStaysClosed: route_localnet must not open what listens on 127.0.0.1.
-func TestLocalnetStaysClosed(t *testing.T) {
-	m := newMachine(t)
+func TestLocalnetStaysClosed(t *testing.T) { onEachBackend(t, testLocalnetStaysClosed) }
+
+func testLocalnetStaysClosed(t *testing.T, m *machine) {
 	p := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)))
 	m.serve(m.host, "tcp", "127.0.0.1:9999", "host")
 	for _, line := range []string{
@@ -203,12 +212,17 @@ func TestLocalnetStaysClosed(t *testing.T) {
 		{"a pod", p.ns, "tcp", "127.0.0.1:9999", "no connection"},
 	})
 	// Without the guard the pod gets through: the test would notice.
-	m.run(m.host, "nft flush chain inet cleat localnet_guard")
+	if m.iptables != "" {
+		m.run(m.host, m.iptables+"/iptables -t raw -F CLEAT-LOCALNET")
+	} else {
+		m.run(m.host, "nft flush chain inet cleat localnet_guard")
+	}
 	m.expect(t, []call{{"a pod without the guard", p.ns, "tcp", "127.0.0.1:9999", "host sees 10.88.0.2"}})
 }
 
-func TestUDPSenderFollowsThePort(t *testing.T) {
-	m := newMachine(t)
+func TestUDPSenderFollowsThePort(t *testing.T) { onEachBackend(t, testUDPSenderFollowsThePort) }
+
+func testUDPSenderFollowsThePort(t *testing.T, m *machine) {
 	first := m.attach(m.newPod(2, podNetwork, udp(5005, 53)), "udp :53")
 	var conn net.Conn
 	err := m.outside.Do(func() error {

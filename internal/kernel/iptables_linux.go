@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cleat-cni/cleat/internal/filelock"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -221,63 +219,4 @@ func explainIpt(err error, flavour string) error {
 		return fmt.Errorf("wait for the lock %s of iptables, held by %s: %w: %w", iptLock, who, context.DeadlineExceeded, failed)
 	}
 	return failed
-}
-
-// iptExists reports whether a table of iptables may be there, by whichever kind of program it was made. It starts none.
-func (k *Kernel) iptExists(ctx context.Context, family string, tables []string) bool {
-	// The legacy tables in use; the file is there if the modules are.
-	file := map[string]string{"ip": "ip_tables_names", "ip6": "ip6_tables_names"}[family]
-	var names []byte
-	err := k.host.do(func() error {
-		var err error
-		names, err = os.ReadFile("/proc/thread-self/net/" + file)
-		return err
-	})
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return true // it can't be told
-	}
-	for _, table := range tables {
-		if strings.Contains("\n"+string(names), "\n"+table+"\n") {
-			return true
-		}
-		if there, err := k.nftTableExists(ctx, family, table); there || err != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// nftTableExists looks for the table of nf_tables that iptables-nft works on.
-func (k *Kernel) nftTableExists(ctx context.Context, family, table string) (bool, error) {
-	r, err := k.ruleset()
-	if errors.Is(err, netstate.ErrUnsupported) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	number := uint8(unix.NFPROTO_IPV4)
-	if family == "ip6" {
-		number = unix.NFPROTO_IPV6
-	}
-	ae := newAttrs()
-	ae.String(unix.NFTA_TABLE_NAME, table)
-	attrs, err := ae.Encode()
-	if err != nil {
-		return false, err
-	}
-	results, err := r.conn.ask(ctx, []filterMessage{{
-		kind: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETTABLE, family: number, attrs: attrs, what: "look for table " + table,
-	}}, func(int, []byte) error { return nil })
-	switch {
-	case err != nil:
-		return false, err
-	case results[0] == nil:
-		return true, nil
-	case errors.Is(results[0], unix.ENOENT), lacksNFTables(results[0]):
-		return false, nil
-	}
-	return false, results[0]
 }

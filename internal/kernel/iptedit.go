@@ -98,6 +98,20 @@ func (w *iptWant) in(chain string) []netstate.IptablesRule {
 	return list
 }
 
+// shared are the names of the shared chains; none if any chain is meant.
+func (w *iptWant) shared() []string {
+	var names []string
+	for _, c := range w.chains {
+		if c.Name == "" {
+			return nil
+		}
+		if c.Owner.IsZero() && !c.Foreign {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // owns reports whether a chain is wanted for an owner.
 func (w *iptWant) owns(chain string) bool {
 	return slices.ContainsFunc(w.chains, func(c netstate.IptablesChain) bool { return c.Name == chain && !c.Owner.IsZero() })

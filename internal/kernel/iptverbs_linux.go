@@ -76,7 +76,8 @@ func (r *removal) removeIptables(ctx context.Context) error {
 	for _, family := range iptFamilies() {
 		want := wants[family]
 		tables := iptTables(want)
-		if len(tables) == 0 || !k.iptExists(ctx, family, tables) {
+		exists := func(table string) bool { return k.iptExists(ctx, family, table, want[table].shared()) }
+		if !slices.ContainsFunc(tables, exists) {
 			continue
 		}
 		k.iptMu.Lock()
@@ -120,7 +121,6 @@ func (c *comparison) iptables(ctx context.Context) error {
 // collectIptables removes, unless dryRun, the rules that carry a mark of network which is not in keep, with the chains that
 // they own, from all tables. It starts no program where no table is in use or none is installed.
 func (k *Kernel) collectIptables(ctx context.Context, network string, keep map[string]bool, dryRun bool) ([]netstate.Freed, error) {
-	all := []string{"filter", "mangle", iptNAT, "raw"}
 	goes := func(mark string) bool {
 		return !keep[mark] && strings.HasPrefix(mark, netstate.NetworkMark(network)+"-")
 	}
@@ -132,7 +132,8 @@ func (k *Kernel) collectIptables(ctx context.Context, network string, keep map[s
 	)
 	for _, family := range iptFamilies() {
 		save, _ := iptPrograms(family)
-		if _, err := k.ipt.find(save); err != nil || !k.iptExists(ctx, family, all) {
+		exists := func(table string) bool { return k.iptExists(ctx, family, table, nil) }
+		if _, err := k.ipt.find(save); err != nil || !slices.ContainsFunc([]string{"filter", "mangle", iptNAT, "raw"}, exists) {
 			continue
 		}
 		var found []netstate.Freed

@@ -1,9 +1,11 @@
 // Package masq says how the addresses of pods hide behind the host's when they talk to the world
-// outside their network: nft objects in Cleat's own table, for every plugin with an ipMasq option.
+// outside their network, for every plugin with an ipMasq option: by nft objects in Cleat's own table, or by
+// chains and rules of iptables.
 //
-// A pod is an element of two hash sets and never a rule, so that neither a packet nor an ADD costs more with
+// In nft a pod is an element of two hash sets and never a rule, so that neither a packet nor an ADD costs more with
 // more pods. Rules exist once for each prefix length in use: they mask the destination to that length, and
-// what then is the pod's own subnet leaves unchanged, as does multicast.
+// what then is the pod's own subnet leaves unchanged, as does multicast. In iptables a pod is one rule an address, in
+// one chain that all pods share.
 package masq
 
 import (
@@ -13,17 +15,28 @@ import (
 	"github.com/cleat-cni/cleat/netstate"
 )
 
-// Table returns the table without anything in it: what names the place of elements whose addresses are
-// not known any more.
-func Table() netstate.Table {
+// Place says where the rest of an attachment may be whose addresses are not known any more.
+func Place(s *netstate.State, iptables bool) {
+	if iptables {
+		s.IptablesChains = append(s.IptablesChains, netstate.IptablesPlaces(chainName)...)
+		return
+	}
+	s.Tables = append(s.Tables, table())
+}
+
+func table() netstate.Table {
 	return netstate.Table{Family: "inet", Name: netstate.TableName}
 }
 
 // Add makes the pod with these addresses, each with its subnet's length, leave its subnets under the
 // host's address. The elements belong to the state's owner; lives says what proves that it is alive
 // ([netstate.Element]).
-func Add(s *netstate.State, addrs []netip.Prefix, lives string) {
-	t := Table()
+func Add(s *netstate.State, iptables bool, addrs []netip.Prefix, lives string) {
+	if iptables {
+		addRules(s, addrs, lives)
+		return
+	}
+	t := table()
 	seen := map[string]bool{}
 	for _, p := range addrs {
 		f := netstate.FamilyOf(p.Addr())
@@ -54,16 +67,19 @@ func sets(f netstate.Family, id string) []netstate.Set {
 // chain has all that one prefix length needs, so that what another attachment brings can stand beside it in any
 // order. Only a connection's first packet gets here.
 func chain(f netstate.Family, id string, p netip.Prefix) netstate.Chain {
-	multicast := "224.0.0.0/4"
-	if f.V6 {
-		multicast = "ff00::/8"
-	}
 	return netstate.Chain{
 		Name: "masq" + id, Type: "nat", Hook: "postrouting", Priority: 100,
 		Rules: []string{
-			fmt.Sprintf("%s daddr %s return", f.Word, multicast),
+			fmt.Sprintf("%s daddr %s return", f.Word, multicast(f)),
 			fmt.Sprintf("%s saddr . %s daddr & %s @masq_local%s return", f.Word, f.Word, netstate.Netmask(p), id),
 			fmt.Sprintf("%s saddr @masq%s masquerade", f.Word, id),
 		},
 	}
+}
+
+func multicast(f netstate.Family) string {
+	if f.V6 {
+		return "ff00::/8"
+	}
+	return "224.0.0.0/4"
 }

@@ -2,6 +2,7 @@ package masq_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,7 +55,7 @@ host nft table inet cleat set masq_local4_24 element 10.2.0.5 . 10.2.0.0 owner `
 			for _, a := range tc.addrs {
 				addrs = append(addrs, netip.MustParsePrefix(a))
 			}
-			masq.Add(&s, addrs, "link veth0")
+			masq.Add(&s, false, addrs, "link veth0")
 			if diff := cmp.Diff(tc.want, s.String()); diff != "" {
 				t.Errorf("state (-want +got):\n%s", diff)
 			}
@@ -62,6 +63,50 @@ host nft table inet cleat set masq_local4_24 element 10.2.0.5 . 10.2.0.0 owner `
 				if e.Owner != owner || e.Lives != "link veth0" {
 					t.Errorf("%s: owner %s, lives %q", e.Key(), e.Owner, e.Lives)
 				}
+			}
+		})
+	}
+}
+
+func TestAddIptables(t *testing.T) {
+	owner := netstate.Owner{Network: "n", ContainerID: "c", IfName: "eth0"}
+	s := netstate.State{Owner: owner}
+	masq.Add(&s, true, []netip.Prefix{netip.MustParsePrefix("10.88.0.5/16"), netip.MustParsePrefix("10.89.0.5/24"),
+		netip.MustParsePrefix("fd00:88::5/64")}, "link veth0")
+	want := strings.ReplaceAll(`host iptables ip nat chain CLEAT-MASQ
+host iptables ip6 nat chain CLEAT-MASQ
+host iptables ip nat chain POSTROUTING rule -j CLEAT-MASQ
+host iptables ip nat chain CLEAT-MASQ rule -d 224.0.0.0/4 -j RETURN first
+host iptables ip nat chain CLEAT-MASQ rule -s 10.88.0.5/32 ! -d 10.88.0.0/16 -j MASQUERADE owner MARK
+host iptables ip nat chain CLEAT-MASQ rule -s 10.89.0.5/32 ! -d 10.89.0.0/24 -j MASQUERADE owner MARK
+host iptables ip6 nat chain POSTROUTING rule -j CLEAT-MASQ
+host iptables ip6 nat chain CLEAT-MASQ rule -d ff00::/8 -j RETURN first
+host iptables ip6 nat chain CLEAT-MASQ rule -s fd00:88::5/128 ! -d fd00:88::/64 -j MASQUERADE owner MARK
+`, "MARK", owner.Mark())
+	if diff := cmp.Diff(want, s.String()); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+	for _, r := range s.IptablesRules {
+		if r.Owner == owner && r.Lives != "link veth0" {
+			t.Errorf("%s: lives %q", r.Key(), r.Lives)
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		iptables bool
+		want     string
+	}{
+		{"nftables", false, "host nft table inet cleat\n"},
+		{"iptables", true, "host iptables ip nat chain CLEAT-MASQ\nhost iptables ip6 nat chain CLEAT-MASQ\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var s netstate.State
+			masq.Place(&s, tc.iptables)
+			if diff := cmp.Diff(tc.want, s.String()); diff != "" {
+				t.Errorf("state (-want +got):\n%s", diff)
 			}
 		})
 	}

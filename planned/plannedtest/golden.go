@@ -145,6 +145,7 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 			f.Addrs = append(f.Addrs, all.AddrsOf(ref.Place, ref.Name)...)
 		}
 	}
+	f.NoNFTables = q.NFTables && all.NoNFTables
 	if q.WantsUplink(f) {
 		f.Uplink = all.Uplink
 	}

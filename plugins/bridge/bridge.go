@@ -32,6 +32,7 @@ func ask(c Config, _ planned.Input) netstate.Query {
 	q := netstate.Query{
 		Links:           []netstate.Ref{{Place: netstate.Host, Name: c.bridge}},
 		UplinkIfMissing: c.mtu == 0,
+		NFTables:        c.layer3 && c.masquerade && c.backend.Asks(),
 	}
 	if c.hasVLANGateway() {
 		q.Links = append(q.Links, netstate.Ref{Place: netstate.Host, Name: c.vlanGateway()})

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/backend"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
@@ -18,7 +19,8 @@ type Config struct {
 	defaultGateway bool
 	forceAddress   bool
 	masquerade     bool
-	mtu            int // 0 is inherited
+	backend        backend.Backend // of masquerading
+	mtu            int             // 0 is inherited
 	hairpin        bool
 	promisc        bool
 	vlan           int // 0 is none
@@ -90,10 +92,10 @@ func parse(req *plugin.Request) (Config, error) {
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
-	if err := checkBackend(conf.IPMasqBackend, conf.IPMasq); err != nil {
+	var err error
+	if c.backend, err = backend.Parse("ipMasqBackend", conf.IPMasqBackend); err != nil {
 		return Config{}, err
 	}
-	var err error
 	if c.trunk, err = parseTrunk(conf.VLANTrunk, c.vlan); err != nil {
 		return Config{}, err
 	}
@@ -122,19 +124,6 @@ func (c Config) check() error {
 	}
 	if c.down && c.layer3 {
 		return invalid("disableContainerInterface and ipam exclude each other: an interface that is down has no use for addresses")
-	}
-	return nil
-}
-
-func checkBackend(backend string, used bool) error {
-	switch {
-	case backend == "" || backend == "nftables":
-		return nil
-	case backend != "iptables":
-		return invalid("ipMasqBackend %q is unknown", backend).WithHint(`it is "nftables"`)
-	case used:
-		return cni.Errorf(cni.CodeUnsupportedField, "ipMasqBackend %q is not supported: masquerading is done with nftables", backend).
-			WithHint(`set ipMasqBackend to "nftables" or remove it`)
 	}
 	return nil
 }

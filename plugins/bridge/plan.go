@@ -38,7 +38,7 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 			return planned.Plan{}, err
 		}
 	} else if c.layer3 && c.masquerade {
-		p.state.Tables = append(p.state.Tables, masq.Table())
+		masq.Place(&p.state, c.backend.UsesIptables(seen))
 	}
 	if c.spoofCheck {
 		p.checkSpoofing()
@@ -236,7 +236,7 @@ func (p *planner) network() error {
 		}
 	}
 	if p.conf.masquerade {
-		masq.Add(&p.state, addrs, "link "+p.host)
+		masq.Add(&p.state, p.conf.backend.UsesIptables(p.seen), addrs, "link "+p.host)
 	}
 	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/backend"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
@@ -20,6 +22,10 @@ type Config struct {
 	snat     bool   // the pod itself, its subnet and the host's 127.0.0.1 reach the mappings too
 	masqAll  bool   // whoever comes through a mapping comes from the host's address
 	markBit  uint32 // the mark that tells what is to be masqueraded
+
+	backend                  backend.Backend
+	markChain                string   // somebody else's chain that marks instead, and whoever made it masquerades
+	conditions4, conditions6 []string // matches of iptables that a packet must fulfil too
 }
 
 // mapping is one port of the host that leads to the pod.
@@ -48,53 +54,35 @@ func (m mapping) conflicts(o mapping) bool {
 // defaultMarkBit is that of the reference plugin. Kubernetes uses 14 and 15.
 const defaultMarkBit = 13
 
+// netConf is the configuration as it is written.
+type netConf struct {
+	Backend              string   `json:"backend"`
+	SNAT                 *bool    `json:"snat"`
+	MasqAll              bool     `json:"masqAll"`
+	MarkMasqBit          *int     `json:"markMasqBit"`
+	ExternalSetMarkChain *string  `json:"externalSetMarkChain"`
+	ConditionsV4         []string `json:"conditionsV4"`
+	ConditionsV6         []string `json:"conditionsV6"`
+}
+
 func parse(req *plugin.Request) (Config, error) {
-	var conf struct {
-		Backend              string   `json:"backend"`
-		SNAT                 *bool    `json:"snat"`
-		MasqAll              bool     `json:"masqAll"`
-		MarkMasqBit          *int     `json:"markMasqBit"`
-		ExternalSetMarkChain *string  `json:"externalSetMarkChain"`
-		ConditionsV4         []string `json:"conditionsV4"`
-		ConditionsV6         []string `json:"conditionsV6"`
-	}
+	var conf netConf
 	if err := planned.DecodeConfig(req.Conf, &conf); err != nil {
 		return Config{}, err
 	}
-	if conf.MarkMasqBit != nil && conf.ExternalSetMarkChain != nil {
-		return Config{}, invalid("markMasqBit and externalSetMarkChain exclude each other")
-	}
-	if err := checkBackend(conf.Backend); err != nil {
+	c := Config{snat: conf.SNAT == nil || *conf.SNAT, masqAll: conf.MasqAll, markBit: defaultMarkBit,
+		conditions4: conf.ConditionsV4, conditions6: conf.ConditionsV6}
+	if err := c.parseMark(conf); err != nil {
 		return Config{}, err
 	}
-	for _, o := range []struct {
-		key string
-		set bool
-	}{
-		{"externalSetMarkChain", conf.ExternalSetMarkChain != nil},
-		{"conditionsV4", len(conf.ConditionsV4) > 0},
-		{"conditionsV6", len(conf.ConditionsV6) > 0},
-	} {
-		if o.set {
-			// The specification wants key and value in the message of this code.
-			raw, _ := req.Conf.Raw.Get(o.key)
-			value, err := json.Marshal(raw) // on one line
-			if err != nil {
-				return Config{}, err
-			}
-			return Config{}, cni.Errorf(cni.CodeUnsupportedField, "%s %s is an option of the iptables backend, and port mappings are made with nftables", o.key, value).
-				WithHint("remove %s", o.key)
-		}
+	var err error
+	if c.backend, err = backend.Parse("backend", conf.Backend); err != nil {
+		return Config{}, err
 	}
-	c := Config{snat: conf.SNAT == nil || *conf.SNAT, masqAll: conf.MasqAll, markBit: defaultMarkBit}
-	if b := conf.MarkMasqBit; b != nil {
-		if *b < 0 || *b > 31 {
-			return Config{}, invalid("markMasqBit %d is not from 0 to 31", *b)
-		}
-		c.markBit = uint32(*b)
+	if err := c.checkOptions(req, conf); err != nil {
+		return Config{}, err
 	}
 	var list []cni.PortMapping
-	var err error
 	if c.asked, err = req.Conf.RuntimeConfig("portMappings", &list); err != nil {
 		return Config{}, err
 	}
@@ -102,15 +90,66 @@ func parse(req *plugin.Request) (Config, error) {
 	return c, err
 }
 
-func checkBackend(backend string) error {
-	switch backend {
-	case "", "nftables":
-		return nil
-	case "iptables":
-		return cni.Errorf(cni.CodeUnsupportedField, "backend %q is not supported: port mappings are made with nftables", backend).
-			WithHint(`set backend to "nftables" or remove it`)
+// parseMark reads who marks what is to be masqueraded, and how.
+func (c *Config) parseMark(conf netConf) error {
+	bit, chain := conf.MarkMasqBit, conf.ExternalSetMarkChain
+	switch {
+	case bit != nil && chain != nil:
+		return invalid("markMasqBit and externalSetMarkChain exclude each other")
+	case bit != nil && (*bit < 0 || *bit > 31):
+		return invalid("markMasqBit %d is not from 0 to 31", *bit)
+	case bit != nil:
+		c.markBit = uint32(*bit)
+	case chain != nil && !isChainName(*chain):
+		return invalid("externalSetMarkChain %q is no name of a chain", *chain)
+	case chain != nil:
+		c.markChain = *chain
 	}
-	return invalid("backend %q is unknown", backend).WithHint(`it is "nftables"`)
+	return nil
+}
+
+// isChainName has the rules of iptables: at most 28 bytes that mean nothing else to it.
+func isChainName(name string) bool {
+	bad := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-_.", r)
+	}
+	return name != "" && len(name) <= 28 && name[0] != '-' && !strings.ContainsFunc(name, bad)
+}
+
+// checkOptions lets the options that only iptables knows choose it.
+func (c *Config) checkOptions(req *plugin.Request, conf netConf) error {
+	for _, o := range []struct {
+		key        string
+		set        bool
+		conditions []string
+	}{
+		{"externalSetMarkChain", conf.ExternalSetMarkChain != nil, nil},
+		{"conditionsV4", len(conf.ConditionsV4) > 0, conf.ConditionsV4},
+		{"conditionsV6", len(conf.ConditionsV6) > 0, conf.ConditionsV6},
+	} {
+		if !o.set {
+			continue
+		}
+		if c.backend == backend.NFTables {
+			return invalid("%s is an option of the iptables backend, and backend is %q", o.key, c.backend).
+				WithHint("remove %s, or backend", o.key)
+		}
+		c.backend = backend.Iptables
+		if len(o.conditions) > 0 && !strings.HasPrefix(o.conditions[0], "-") && !strings.HasPrefix(o.conditions[0], "!") {
+			// The specification wants key and value in the message of this code.
+			raw, _ := req.Conf.Raw.Get(o.key)
+			value, err := json.Marshal(raw) // on one line
+			if err != nil {
+				return err
+			}
+			return cni.Errorf(cni.CodeUnsupportedField, "%s %s is not supported: it is in the syntax of nftables", o.key, value).
+				WithHint("write it as matches of iptables, which begin with - or !")
+		}
+		if i := slices.IndexFunc(o.conditions, func(word string) bool { return strings.ContainsFunc(word, unicode.IsControl) }); i >= 0 {
+			return invalid("%s[%d]: %q has a control character", o.key, i, o.conditions[i])
+		}
+	}
+	return nil
 }
 
 func parseMappings(list []cni.PortMapping) ([]mapping, error) {

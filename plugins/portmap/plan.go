@@ -11,14 +11,14 @@ import (
 	"github.com/cleat-cni/cleat/planned"
 )
 
-func plan(c Config, in planned.Input, _ netstate.Facts) (planned.Plan, error) {
+func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error) {
 	s := netstate.State{Owner: in.Owner()}
-	gone := in.Verb == cni.VerbDel
+	gone, iptables := in.Verb == cni.VerbDel, c.backend.UsesIptables(seen)
 	if len(c.mappings) == 0 {
 		// Without mappings nothing is touched. But a runtime that forgets on DEL what it
 		// asked for on ADD must not leave mappings behind: they are found by their owner.
 		if gone && !c.asked {
-			s.Tables = []netstate.Table{emptyTable()}
+			place(&s, iptables)
 		}
 		return planned.Plan{State: s}, nil
 	}
@@ -27,21 +27,34 @@ func plan(c Config, in planned.Input, _ netstate.Facts) (planned.Plan, error) {
 		if !gone {
 			return planned.Plan{}, invalid("prevResult gives %s no address that ports could lead to", in.IfName)
 		}
-		s.Tables = []netstate.Table{emptyTable()}
+		place(&s, iptables)
 		for _, a := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 			s.Flows = append(s.Flows, flows(c, netstate.FamilyOf(a))...)
 		}
 		return planned.Plan{State: s}, nil
 	}
-	b := builder{conf: c, state: &s, lives: proofOfLife(in)}
+	loopback := c.snat && reachableOnLoopback(c, pods)
+	if loopback {
+		openLoopback(&s, in)
+	}
+	if iptables {
+		publishByRules(&s, c, pods, loopback, proofOfLife(in))
+	} else {
+		publish(&s, c, pods, loopback, proofOfLife(in))
+	}
 	for _, pod := range pods {
-		b.publish(pod)
+		s.Flows = append(s.Flows, flows(c, netstate.FamilyOf(pod.Addr()))...)
 	}
-	if c.snat && reachableOnLoopback(c, pods) {
-		b.openLoopback(in)
-	}
-	s.Tables = []netstate.Table{b.table()}
 	return planned.Plan{State: s}, nil
+}
+
+// place says where mappings may be that are not known any more.
+func place(s *netstate.State, iptables bool) {
+	if iptables {
+		s.IptablesChains = netstate.IptablesPlaces(portsChain)
+	} else {
+		s.Tables = []netstate.Table{emptyTable()}
+	}
 }
 
 // podAddresses returns the first IPv4 and the first IPv6 address of the attachment's interface, each
@@ -106,10 +119,9 @@ func flows(c Config, f netstate.Family) []netstate.Flow {
 }
 
 // openLoopback lets the host's own connections from 127.0.0.1 out to the pod.
-func (b *builder) openLoopback(in planned.Input) {
-	b.chains = append(b.chains, loopbackChains()...)
+func openLoopback(s *netstate.State, in planned.Input) {
 	for _, dev := range towardPod(hostInterfaces(in)) {
-		b.state.Sysctls = append(b.state.Sysctls, netstate.Sysctl{
+		s.Sysctls = append(s.Sysctls, netstate.Sysctl{
 			Place: netstate.Host, Name: "net/ipv4/conf/" + dev + "/route_localnet", Value: "1", Shared: true,
 		})
 	}

@@ -21,6 +21,8 @@ func FuzzParse(f *testing.F) {
 	  "ip4":{"ip":"10.88.0.5/16"},"ip6":{"ip":"fd00::5/64"}}`
 	plannedtest.FuzzConfig(f, portmap.Plugin(),
 		`{"cniVersion":"VERSION","name":"n","type":"portmap",`+prev+`}`,
+		`{"cniVersion":"VERSION","name":"n","type":"portmap","externalSetMarkChain":"KUBE-MARK-MASQ","conditionsV4":["!","-s","192.0.2.0/24"],
+		  "conditionsV6":["-m","comment","--comment","a \"b\""],"runtimeConfig":{"portMappings":[{"hostPort":1,"containerPort":2}]},`+prev+`}`,
 		`{"cniVersion":"VERSION","name":"n","type":"portmap","backend":"nftables","snat":true,"masqAll":true,"markMasqBit":14,"conditionsV4":[],
 		  "runtimeConfig":{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"TCP"},
 		  {"hostPort":53,"containerPort":53,"protocol":"udp","hostIP":"192.0.2.1"},

@@ -30,6 +30,18 @@ type builder struct {
 	chains []netstate.Chain
 }
 
+// publish makes the mappings by nft. loopback: the host reaches them at 127.0.0.0/8 too.
+func publish(s *netstate.State, c Config, pods []netip.Prefix, loopback bool, lives string) {
+	b := builder{conf: c, state: s, lives: lives}
+	for _, pod := range pods {
+		b.publish(pod)
+	}
+	if loopback {
+		b.chains = append(b.chains, loopbackChains()...)
+	}
+	s.Tables = []netstate.Table{b.table()}
+}
+
 func (b *builder) table() netstate.Table {
 	t := emptyTable()
 	t.Sets, t.Chains = b.sets, b.chains
@@ -57,7 +69,6 @@ func (b *builder) publish(pod netip.Prefix) {
 			b.mark(f, pod, m)
 		}
 	}
-	b.state.Flows = append(b.state.Flows, flows(b.conf, f)...)
 }
 
 // anyOrOne is the set that a mapping belongs into, and its key there: by port, or by address and port.
