@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -202,9 +203,7 @@ func (tr *trial) environ(c call) map[string]string {
 			delete(env, "CNI_NETNS")
 		}
 	}
-	for k, v := range c.env {
-		env[k] = v
-	}
+	maps.Copy(env, c.env)
 	return env
 }
 
