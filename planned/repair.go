@@ -110,8 +110,10 @@ func newRepair(want netstate.State, diffs []netstate.Difference) *repair {
 			r.back.Sysctls = append(r.back.Sysctls, s)
 		}
 	}
-	r.away.Addrs, r.back.Addrs = split(r, want.Addrs)
-	r.away.Routes, r.back.Routes = split(r, want.Routes)
+	r.addrs()
+	var back []netstate.Route
+	r.away.Routes, back = split(r, want.Routes)
+	r.back.Routes = append(r.back.Routes, back...) // after those that their gateways need
 	r.away.Rules, r.back.Rules = split(r, want.Rules)
 	r.away.Neighbours, r.back.Neighbours = split(r, want.Neighbours)
 	r.away.Qdiscs, r.back.Qdiscs = split(r, want.Qdiscs)
@@ -139,6 +141,40 @@ func split[T netstate.Object](r *repair, want []T) (away, back []T) {
 		}
 	}
 	return away, back
+}
+
+// addrs: one that lost but the route to its subnet keeps what else depends on it, and only gets that route.
+func (r *repair) addrs() {
+	away, back := split(r, r.want.Addrs)
+	lost := func(a netstate.Addr) bool {
+		without := a
+		without.NoPrefixRoute = true
+		d, _ := r.wrong(a)
+		return !a.NoPrefixRoute && d.Have == without.String()
+	}
+	for _, a := range back {
+		if lost(a) {
+			r.back.Routes = append(r.back.Routes, subnetRoute(a))
+		}
+	}
+	r.away.Addrs = slices.DeleteFunc(away, lost)
+	r.back.Addrs = slices.DeleteFunc(back, lost)
+}
+
+// subnetRoute is the route that the kernel makes with an address. It is shared, since the kernel makes it too when it sets the
+// link up.
+func subnetRoute(a netstate.Addr) netstate.Route {
+	const (
+		scopeLink    = 253
+		ipv6Priority = 256
+	)
+	rt := netstate.Route{Place: a.Place, Dst: a.Prefix.Masked(), Dev: a.Dev, Shared: true}
+	if a.Prefix.Addr().Is6() {
+		rt.Priority = ipv6Priority
+		return rt
+	}
+	rt.Src, rt.Scope = a.Prefix.Addr(), scopeLink
+	return rt
 }
 
 // links: one that is there is adjusted, one that is missing is made. The ends of a veth come and go together, so

@@ -15,8 +15,9 @@ import (
 // comparison is one Diff under way.
 type comparison struct {
 	*work
-	state netstate.State
-	diffs []netstate.Difference
+	state  netstate.State
+	diffs  []netstate.Difference
+	tables map[routeQuery][]seenRoute
 }
 
 // Diff compares s with what is there, object by object, and returns one difference for each that is missing or not as
@@ -27,7 +28,7 @@ func (s *Session) Diff(ctx context.Context, st netstate.State) ([]netstate.Diffe
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &comparison{work: s.begin(), state: st}
+	c := &comparison{work: s.begin(), state: st, tables: map[routeQuery][]seenRoute{}}
 	defer c.end()
 	for _, step := range []func(context.Context) error{
 		c.links, c.sysctls, c.addrs, c.routes, c.rules, c.neighbours, c.qdiscs, c.filters, c.nft, c.iptables,
@@ -210,12 +211,29 @@ func (c *comparison) addrs(ctx context.Context) error {
 			}
 			seen[ref] = list
 		}
-		c.compareAddr(want, seen[ref])
+		routed := true
+		if d != nil {
+			if routed, err = c.connected(ctx, want, d); err != nil {
+				return err
+			}
+		}
+		c.compareAddr(want, seen[ref], routed)
 	}
 	return nil
 }
 
-func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr) {
+// connected reports whether the route that the kernel made with an address is there: somebody may have flushed it. It is not looked for
+// where there is none, or elsewhere than in the main table: without a subnet, on a link that is down or enslaved.
+func (c *comparison) connected(ctx context.Context, want *netstate.Addr, d *device) (bool, error) {
+	p := want.Prefix
+	if want.Absent || want.NoPrefixRoute || p.IsSingleIP() || !d.up() || d.master != 0 {
+		return true, nil
+	}
+	list, err := c.table(ctx, routeQuery{place: want.Place, family: family(p.Addr()), index: d.index})
+	return slices.ContainsFunc(list, func(r seenRoute) bool { return r.Dst == p.Masked() && !r.Via.IsValid() }), err
+}
+
+func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr, routed bool) {
 	for _, a := range list {
 		// An address that failed its detection is there and can't be used.
 		if a.prefix != want.Prefix || a.flags&unix.IFA_F_DADFAILED != 0 {
@@ -228,8 +246,12 @@ func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr) {
 			return
 		}
 		have := *want
-		have.NoPrefixRoute = a.flags&unix.IFA_F_NOPREFIXROUTE != 0
-		if have != *want && !want.Shared {
+		flagged := a.flags&unix.IFA_F_NOPREFIXROUTE != 0
+		// Whether one that is shared brings its route is whoever's who made it.
+		if !want.Shared || !flagged && !routed {
+			have.NoPrefixRoute = flagged || !routed
+		}
+		if have != *want {
 			c.note(want, have)
 		}
 		return
@@ -239,8 +261,23 @@ func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr) {
 	}
 }
 
+// table lists the routes that a query means, once.
+func (c *comparison) table(ctx context.Context, q routeQuery) ([]seenRoute, error) {
+	if list, ok := c.tables[q]; ok {
+		return list, nil
+	}
+	conn, err := c.conn(q.place)
+	if err != nil {
+		return nil, err
+	}
+	list, err := conn.routes(ctx, q)
+	if err == nil {
+		c.tables[q] = list
+	}
+	return list, err
+}
+
 func (c *comparison) routes(ctx context.Context) error {
-	seen := map[routeQuery][]seenRoute{}
 	for i := range c.state.Routes {
 		want := &c.state.Routes[i]
 		q := routeQuery{place: want.Place, family: family(want.Dst.Addr()), table: want.Table}
@@ -255,16 +292,11 @@ func (c *comparison) routes(ctx context.Context) error {
 			}
 			q.index = d.index
 		}
-		if _, ok := seen[q]; !ok {
-			conn, err := c.conn(want.Place)
-			if err != nil {
-				return err
-			}
-			if seen[q], err = conn.routes(ctx, q); err != nil {
-				return err
-			}
+		list, err := c.table(ctx, q)
+		if err != nil {
+			return err
 		}
-		c.compareRoute(want, seen[q])
+		c.compareRoute(want, list)
 	}
 	return nil
 }
