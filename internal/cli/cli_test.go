@@ -240,6 +240,36 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestDelUnreadableRecord: a record that names nothing is not taken for nothing attached.
+func TestDelUnreadableRecord(t *testing.T) {
+	s := newStage(t, map[string]string{"10-mynet.conflist": pairNet})
+	ns := s.kernel.NewPod()
+	before := s.kernel.Dump()
+	if status, _, errs := s.run(t.Context(), "add", "mynet", ns, "--id", "c1"); status != 0 {
+		t.Fatalf("add: status %d\n%s", status, errs)
+	}
+	record := filepath.Join(s.dir, "state", "results", "mynet-c1-eth0")
+	if err := os.WriteFile(record, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"del", "--id", "c1"}, {"del", "mynet", "--id", "c1"}, {"del", "--all", "mynet"}, {"del", "--all", "mynet", "--dry-run"},
+	} {
+		status, _, errs := s.run(t.Context(), args...)
+		if status != 1 || !strings.Contains(errs, record) || !strings.Contains(errs, "hint: cleat del NETWORK NETNS --id ID") {
+			t.Errorf("%v: status %d\n%s", args, status, errs)
+		}
+	}
+	for _, args := range [][]string{{"del", "--id", "c2"}, {"del", "--id", "1"}, {"del", "mynet", ns, "--id", "c1"}, {"del", "--id", "c1"}} {
+		if status, _, errs := s.run(t.Context(), args...); status != 0 {
+			t.Errorf("%v: status %d\n%s", args, status, errs)
+		}
+	}
+	if diff := cmp.Diff(before, s.kernel.Dump()); diff != "" {
+		t.Errorf("left after del (-before +after)\n%s", diff)
+	}
+}
+
 func TestExitStatus(t *testing.T) {
 	files := map[string]string{"10-mynet.conflist": pairNet, "20-bad.conflist": "{\n  \"name\": 7,\n}"}
 	done, cancel := context.WithCancel(t.Context())

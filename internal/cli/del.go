@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -78,18 +81,18 @@ func (a *app) del(ctx context.Context, d deletion) error {
 	if err != nil {
 		return err
 	}
-	found, err := d.find(ctx, c)
+	found, unread, err := d.find(ctx, c)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 && d.network != "" && d.path == "" {
+	if len(found)+len(unread) == 0 && d.network != "" && d.path == "" {
 		// Nothing is attached, or the name is a typing error.
 		if _, err := a.network(d.network); err != nil {
 			return err
 		}
 	}
 	if d.dryRun {
-		return a.dryRun(ctx, runner, d, found)
+		return errors.Join(a.dryRun(ctx, runner, d, found), unreadable(unread))
 	}
 	if d.path != "" {
 		return a.delNamed(ctx, c, d, found)
@@ -102,22 +105,36 @@ func (a *app) del(ctx context.Context, d deletion) error {
 		}
 		errs = append(errs, c.DelAttachment(ctx, at))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, unreadable(unread))...)
 }
 
-// find returns the attachments that d means and that are recorded.
-func (d deletion) find(ctx context.Context, c *libcni.CNI) ([]*libcni.NetworkAttachment, error) {
+// unreadable says which records name nothing that could be deleted by them.
+func unreadable(unread []*libcni.NetworkAttachment) error {
+	var errs []error
+	for _, at := range unread {
+		errs = append(errs, fmt.Errorf("what %s records stays attached: %w", at.File, at.Err))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return withHint(errors.Join(errs...), "cleat del NETWORK NETNS --id ID detaches without a record")
+}
+
+// find returns the attachments that d means and that are recorded; unread are records that can't be read and that d may mean, by
+// the names of their files. With a NETNS there are none, since its names are enough.
+func (d deletion) find(ctx context.Context, c *libcni.CNI) (found, unread []*libcni.NetworkAttachment, err error) {
 	all, err := c.Attachments(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	id := d.id
 	if d.path != "" {
 		id = d.containerID(d.path)
 	}
-	var found []*libcni.NetworkAttachment
 	for _, at := range all {
 		switch {
+		case at.ContainerID == "" && d.path == "" && d.mayMean(filepath.Base(at.File)):
+			unread = append(unread, at)
 		case at.ContainerID == "": // not readable: nobody's
 		case d.network != "" && at.Network != d.network:
 		case !d.all && at.ContainerID != id:
@@ -126,7 +143,12 @@ func (d deletion) find(ctx context.Context, c *libcni.CNI) ([]*libcni.NetworkAtt
 			found = append(found, at)
 		}
 	}
-	return found, nil
+	return found, unread, nil
+}
+
+// mayMean reports whether a record's file is named as one of what is to be deleted: NETWORK-ID-IFNAME, and more for an intent.
+func (d deletion) mayMean(file string) bool {
+	return (d.network == "" || strings.HasPrefix(file, d.network+"-")) && (d.all || strings.Contains(file, "-"+d.id+"-"))
 }
 
 // delNamed detaches by names: with the configured network, which needs no record, or by the record where the
