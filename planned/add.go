@@ -192,7 +192,7 @@ type addresses struct {
 // address has the IPAM plugin give addresses, or show them.
 func (r *listRun) address(ctx context.Context, session Session, step Step) (addresses, error) {
 	typ := step.Req.Conf.IPAMType
-	delegate, err := r.engine.delegate.Find(typ, step.Req.Path)
+	delegate, err := r.engine.ipam(step.Req)
 	if err != nil {
 		return addresses{}, err
 	}

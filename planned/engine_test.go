@@ -221,6 +221,29 @@ func request(t *testing.T, verb cni.Verb, ns, conf string, prev *cni.Result) *pl
 	return req
 }
 
+// TestIPAMThatIsNone: a plugin that itself delegates is not asked for addresses, since it would ask itself; DEL is served.
+func TestIPAMThatIsNone(t *testing.T) {
+	w := newWorld(nil)
+	ns := w.kernel.NewPod()
+	before := w.kernel.Dump()
+	p := w.engine.Plugin(wire())
+	w.finder["wire"] = p
+	conf := strings.Replace(withPool, `"pool"`, `"wire"`, 1)
+	_, err := p.Add(t.Context(), request(t, cni.VerbAdd, ns, conf, nil))
+	if err == nil || !strings.Contains(err.Error(), "ipam.type: wire gives no addresses by itself") {
+		t.Errorf("ADD: error %v", err)
+	}
+	if err := p.Status(t.Context(), request(t, cni.VerbStatus, "", conf, nil)); err == nil {
+		t.Error("STATUS: no error")
+	}
+	if err := p.Del(t.Context(), request(t, cni.VerbDel, ns, conf, nil)); err != nil {
+		t.Errorf("DEL: %v", err)
+	}
+	if diff := cmp.Diff(before, w.kernel.Dump()); diff != "" {
+		t.Errorf("left (-before +after)\n%s", diff)
+	}
+}
+
 func TestLife(t *testing.T) {
 	w := newWorld(nil)
 	ns := w.kernel.NewPod()

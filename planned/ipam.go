@@ -2,12 +2,16 @@ package planned
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/netstate"
@@ -23,6 +27,18 @@ type ipamVerbs struct {
 var _ plugin.Plugin = (*ipamVerbs)(nil)
 
 func ownerOf(req *plugin.Request) netstate.Owner { return Input{Request: req}.Owner() }
+
+var errNotIPAM = errors.New("gives no addresses by itself")
+
+// ipam finds the plugin that gives the addresses of a call. One that itself delegates is refused: it would end up in itself.
+func (e *Engine) ipam(req *plugin.Request) (plugin.Plugin, error) {
+	typ := req.Conf.IPAMType
+	p, err := e.delegate.Find(typ, req.Path)
+	if _, delegates := p.(*verbs); err == nil && (delegates || typ == req.Conf.Type) {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "ipam.type: %s %w", typ, errNotIPAM).WithHint("name an IPAM plugin, such as host-local")
+	}
+	return p, err
+}
 
 // Add takes addresses: all or none.
 func (v *ipamVerbs) Add(ctx context.Context, req *plugin.Request) (*cni.Result, error) {
@@ -134,11 +150,15 @@ func (v *ipamVerbs) at(req *plugin.Request, step string, err error) error {
 
 // readResolvConf reads the DNS settings of a resolv.conf file (resolv.conf(5)).
 func readResolvConf(path string) (cni.DNS, error) {
-	f, err := os.Open(path)
+	// Without the flag the opening of a FIFO waits for a writer, whatever the context says.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", err)
 	}
 	defer f.Close()
+	if st, err := f.Stat(); err != nil || st.Mode()&fs.ModeNamedPipe != 0 {
+		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", cmp.Or(err, fmt.Errorf("%s: a FIFO, not a file", path)))
+	}
 	var dns cni.DNS
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {

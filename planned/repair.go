@@ -54,7 +54,7 @@ func (e *Engine) retake(ctx context.Context, step Step) ([]netstate.Difference, 
 	if !ok {
 		return nil, err
 	}
-	delegate, err := e.delegate.Find(step.Req.Conf.IPAMType, step.Req.Path)
+	delegate, err := e.ipam(step.Req)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (s Step) trial() (Step, error) {
 // trialAddresses are those that ADD would get next. Those of an IPAM plugin that is a program are not known before ADD; others
 // stand in for them, which is said.
 func (e *Engine) trialAddresses(ctx context.Context, req *plugin.Request) (res *cni.Result, standIn bool, err error) {
-	delegate, err := e.delegate.Find(req.Conf.IPAMType, req.Path)
+	delegate, err := e.ipam(req)
 	if err != nil {
 		return nil, false, err
 	}

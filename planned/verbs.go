@@ -56,7 +56,7 @@ func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(pl
 	if req.Conf.IPAMType == "" {
 		return nil
 	}
-	delegate, err := v.engine.delegate.Find(req.Conf.IPAMType, req.Path)
+	delegate, err := v.engine.ipam(req)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,11 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	var errs []error
 	for _, step := range slices.Backward(steps) {
 		v := &verbs{e, step.Def}
-		errs = append(errs, at(step, "ipam", v.delegated(ctx, step.Req, plugin.Plugin.Del)))
+		err := v.delegated(ctx, step.Req, plugin.Plugin.Del)
+		if errors.Is(err, errNotIPAM) {
+			err = nil // no ADD got an address from it
+		}
+		errs = append(errs, at(step, "ipam", err))
 	}
 	return errors.Join(errs...)
 }
