@@ -3,6 +3,7 @@ package netstate
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"path"
 	"slices"
@@ -115,7 +116,7 @@ func checkRoute(r Route) error {
 	if r.Dev == "" && !r.Via.IsValid() {
 		errs = append(errs, errors.New("neither device nor gateway"))
 	}
-	if r.Scope < 0 || r.Scope > 255 || r.Table < 0 || r.Priority < 0 || r.MTU < 0 || r.AdvMSS < 0 {
+	if r.Scope < 0 || r.Scope > 255 || !fits32(r.Table) || !fits32(r.Priority) || !fits32(r.MTU) || !fits32(r.AdvMSS) {
 		errs = append(errs, errors.New("a number is out of its range"))
 	}
 	return errors.Join(errs...)
@@ -131,7 +132,7 @@ func checkRule(r Rule) error {
 	if r.From.IsValid() && r.To.IsValid() && r.From.Addr().Is4() != r.To.Addr().Is4() {
 		errs = append(errs, errors.New("from and to are of two families"))
 	}
-	if r.Table < 0 || r.Priority < 0 {
+	if !fits32(r.Table) || !fits32(r.Priority) {
 		errs = append(errs, errors.New("a number is out of its range"))
 	}
 	return errors.Join(errs...)
@@ -192,3 +193,6 @@ func (l Link) PeerRef() Ref {
 	}
 	return ref
 }
+
+// fits32 reports whether the kernel's 32 bits for a number hold it.
+func fits32(n int) bool { return n >= 0 && int64(n) <= math.MaxUint32 }

@@ -82,7 +82,11 @@ func (c *comparison) links(ctx context.Context) error {
 				return err
 			}
 		}
-		if have = stated(*want, have); have.String() != want.String() {
+		have = stated(*want, have)
+		if !d.hasIPv6 {
+			have.NoIPv6 = want.NoIPv6 // nothing to turn off: a kernel without IPv6, or an MTU too small for it
+		}
+		if have.String() != want.String() {
 			c.note(want, have)
 		}
 	}

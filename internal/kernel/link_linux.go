@@ -39,6 +39,7 @@ type device struct {
 	port          netstate.Port
 	promisc       bool
 	vlanFiltering bool
+	hasIPv6       bool // IPv6 keeps something for it
 	noIPv6        bool
 	arpNotify     bool
 	vlans         []netstate.VLAN
@@ -126,6 +127,7 @@ func (d *device) parseInfo(b []byte) {
 // parseFamilies reads what IPv4 and IPv6 keep for a link.
 func (d *device) parseFamilies(b []byte) {
 	for family, v := range attributes(b) {
+		d.hasIPv6 = d.hasIPv6 || family == unix.AF_INET6
 		for kind, v := range attributes(v) {
 			switch {
 			case family == unix.AF_INET6 && kind == inet6Conf:

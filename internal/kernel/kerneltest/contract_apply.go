@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"context"
 	"errors"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -301,6 +302,7 @@ func testSmallMTU(t *testing.T, f Fixture) {
 	f.apply(t, pods[0], attachment(1))
 	small := attachment(2)
 	small.Links[1].MTU, small.Links[2].MTU = 1000, 1000
+	small.Links[1].NoIPv6 = true // as it is then, without being set
 	small.Addrs = []netstate.Addr{small.Addrs[0], small.Addrs[2]}
 	small.Routes = small.Routes[:1]
 	f.apply(t, pods[1], small)
@@ -378,6 +380,7 @@ func testRefusedBeforeMade(t *testing.T, f Fixture) {
 		{"bad-mac", "0a:58", func(s *netstate.State) { s.Links[2].MAC = "0a:58" }},
 		{"no-address", "addr", func(s *netstate.State) { s.Addrs[2].Prefix = netip.Prefix{} }},
 		{"no-destination", "route", func(s *netstate.State) { s.Routes[0].Dst = netip.Prefix{} }},
+		{"table-over-32-bits", "route", func(s *netstate.State) { s.Routes[0].Table = math.MaxInt }},
 		{"two-families", "10.88.0.1", func(s *netstate.State) { s.Routes[1].Via = gateway4 }},
 		{"sysctl-root", "kernel/none_such", func(s *netstate.State) { s.Sysctls[1].Name = "kernel/none_such" }},
 		{"sysctl-escape", "..", func(s *netstate.State) { s.Sysctls[1].Name = "net/ipv4/../../kernel/none_such" }},

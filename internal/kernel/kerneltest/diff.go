@@ -212,7 +212,7 @@ func (x *transaction) linkText(s *space, want netstate.Link) string {
 		text.VLANs = have.VLANs
 	}
 	text.Bridge.VLANFiltering = want.Bridge.VLANFiltering && have.Bridge.VLANFiltering
-	text.NoIPv6 = want.NoIPv6 && have.NoIPv6
+	text.NoIPv6 = want.NoIPv6 && (have.NoIPv6 || s.mtu(want.Name) < minMTU6)
 	text.ARPNotify = want.ARPNotify && have.ARPNotify
 	text.Promisc = want.Promisc && have.Promisc
 	text.Down = have.Down
