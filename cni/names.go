@@ -80,6 +80,8 @@ func ifNameFault(name string) string {
 		return "is longer than 15 bytes"
 	case name == "." || name == "..":
 		return "is not allowed"
+	case name == "all" || name == "default":
+		return "is not allowed: Linux keeps settings of all interfaces under it"
 	case !utf8.ValidString(name):
 		return "is not UTF-8"
 	case strings.ContainsAny(name, "/:%"):

@@ -43,7 +43,7 @@ func TestCheckIfName(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"", ".", "..", "a/b", "a:1", "a b", "a\u00a0b", "a\n", "a\x01", "eth%d", "\xff", "sixteen-bytes-xx"} {
+	for _, name := range []string{"", ".", "..", "all", "default", "a/b", "a:1", "a b", "a\u00a0b", "a\n", "a\x01", "eth%d", "\xff", "sixteen-bytes-xx"} {
 		if err := cni.CheckIfName(name); cni.CodeOf(err) != cni.CodeInvalidEnvironment {
 			t.Errorf("interface name %q: %v, want an error with code 4", name, err)
 		}
