@@ -118,7 +118,7 @@ func testPrevResultIsKept(m *machine, s sample) {
 	if len(got.Interfaces) < 2 || got.Interfaces[1].Name != "other0" || got.Interfaces[1].X != 1 ||
 		len(got.IPs) < 1 || got.IPs[0].Address != "203.0.113.5/24" || got.IPs[0].Interface != 1 || string(got.IPs[0].X) != `{"a":[1]}` ||
 		len(got.Routes) < 1 || got.Routes[0].Dst != "198.51.100.0/24" || got.X != "kept" {
-		m.Errorf("prevResult %s\nbecame %s", p.base, p.result)
+		m.Fatalf("prevResult %s\nbecame %s", p.base, p.result)
 	}
 	for _, ip := range got.IPs[1:] {
 		if ip.Interface < 2 || got.Interfaces[ip.Interface].Name != p.ifName {

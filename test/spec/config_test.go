@@ -307,11 +307,7 @@ func request(t testing.TB, members string, change func(*libcni.RuntimeConf)) not
 		change(rt)
 	}
 	c.add(list(t, `{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"fake-a"`+members+`}]}`), rt)
-	calls := c.calls()
-	if len(calls) != 1 {
-		t.Fatalf("calls %v", calls)
-	}
-	return calls[0]
+	return c.only()
 }
 
 func testReservedKeys(r ruleTest) {

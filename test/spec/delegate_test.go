@@ -53,17 +53,14 @@ func testDelegateGetsAll(m *machine, s sample) {
 	env["CNI_ARGS"], env["OTHER_VARIABLE"] = "IgnoreUnknown=1;A=b=c", "passed on"
 	conf := m.conf(s.typ, s.conf, `"unknown":{"b":1e2,"a":9007199254740993,"html":"<&>"}`, `"args":{"cni":{"x":1}}`)
 	m.start(s.typ, env, conf).succeeds(m, "ADD")
-	calls := f.calls()
-	if len(calls) != 1 {
-		m.Fatalf("calls: %v", calls)
-	}
+	n := f.only()
 	for name, value := range env {
-		if got := calls[0].Env[name]; got != value {
+		if got := n.Env[name]; got != value {
 			m.Errorf("%s=%q, want %q", name, got, value)
 		}
 	}
-	if calls[0].Stdin != conf {
-		m.Errorf("configuration (-want +got)\n%s", cmp.Diff(conf, calls[0].Stdin))
+	if n.Stdin != conf {
+		m.Errorf("configuration (-want +got)\n%s", cmp.Diff(conf, n.Stdin))
 	}
 }
 

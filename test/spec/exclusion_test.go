@@ -177,7 +177,7 @@ func testGCHasList(r ruleTest) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		n := c.calls()[0]
+		n := c.only()
 		for _, key := range []string{"cni.dev/valid-attachments", "cni.dev/attachments"} {
 			sameJSON(r, key, want, n.has(r, key))
 		}

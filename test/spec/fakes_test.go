@@ -200,6 +200,16 @@ func (f *fakes) calls() []noted {
 	return all
 }
 
+// only returns the one call that there was.
+func (f *fakes) only() noted {
+	f.Helper()
+	all := f.calls()
+	if len(all) != 1 {
+		f.Fatalf("calls %v, want one", all)
+	}
+	return all[0]
+}
+
 // lines are the calls as "VERB type".
 func (f *fakes) lines() []string {
 	f.Helper()

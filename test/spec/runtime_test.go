@@ -123,9 +123,8 @@ func testDelHasAddsConfig(r ruleTest) {
 	c.add(list(r, `{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"fake-a","key":"as added"}]}`), attachment())
 	c.calls()
 	c.del(list(r, `{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"fake-a","key":"changed"},{"type":"fake-b"}]}`), attachment())
-	calls := c.calls()
-	if len(calls) != 1 || string(calls[0].has(r, "key")) != `"as added"` || string(calls[0].has(r, "cniVersion")) != `"1.1.0"` {
-		r.Errorf("DEL ran %v with %v", calls, calls[0].Stdin)
+	if n := c.only(); string(n.has(r, "key")) != `"as added"` || string(n.has(r, "cniVersion")) != `"1.1.0"` {
+		r.Errorf("%s with %s", n, n.Stdin)
 	}
 }
 
@@ -144,10 +143,10 @@ func testPath(r ruleTest) {
 	empty, second := r.TempDir(), newFakes(r, "fake-a")
 	c := runtimeOn(second, r.TempDir(), empty, filepath.Join(empty, "not-there"))
 	c.add(ofTypes(r, cni.Current, "fake-a"), attachment())
-	calls := c.calls()
+	n := c.only()
 	want := strings.Join([]string{empty, filepath.Join(empty, "not-there"), second.dir}, string(os.PathListSeparator))
-	if len(calls) != 1 || calls[0].Env["CNI_PATH"] != want {
-		r.Errorf("CNI_PATH %q, want %q", calls[0].Env["CNI_PATH"], want)
+	if n.Env["CNI_PATH"] != want {
+		r.Errorf("CNI_PATH %q, want %q", n.Env["CNI_PATH"], want)
 	}
 }
 
@@ -250,7 +249,11 @@ func testDelOrder(r ruleTest) {
 		c := newRuntime(r, "fake-a", "fake-b", "fake-c")
 		l := ofTypes(r, v, "fake-a", "fake-b", "fake-c")
 		c.add(l, attachment())
-		stored := c.calls()[2].has(r, "prevResult")
+		added := c.calls()
+		if len(added) != 3 {
+			r.Fatalf("ADD ran %v", added)
+		}
+		stored := added[2].has(r, "prevResult")
 		c.answer("fake-b", map[string]behaviour{"DEL": failing(142, "not now")})
 		if err := c.DelNetworkList(r.Context(), l, attachment()); cni.CodeOf(err) != 142 {
 			r.Errorf("error %v", err)
@@ -334,12 +337,12 @@ func testCheckHasPrev(r ruleTest) {
 		c := newRuntime(r, "fake-a")
 		l := ofTypes(r, cni.Current, "fake-a")
 		c.add(l, attachment())
+		c.calls()
 		if err := c.CheckNetworkList(r.Context(), l, attachment()); err != nil {
 			r.Fatal(err)
 		}
-		calls := c.calls()
-		if prev := calls[1].has(r, "prevResult"); prev == nil {
-			r.Errorf("CHECK had no prevResult: %s", calls[1].Stdin)
+		if n := c.only(); n.has(r, "prevResult") == nil {
+			r.Errorf("CHECK had no prevResult: %s", n.Stdin)
 		}
 		if err := spoil(c, c.record()); err != nil {
 			r.Fatal(err)
