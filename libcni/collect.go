@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/filelock"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -182,9 +183,18 @@ type Repairer interface {
 	Repair(ctx context.Context, calls []Call) ([]netstate.Difference, error)
 }
 
+// RepairArgs say how to repair.
+type RepairArgs struct {
+	// SkipBusy: where another operation on the container is running, it is not waited for; the error wraps ErrBusy.
+	SkipBusy bool
+}
+
+// ErrBusy is what an error wraps that says that another operation on the container is running.
+var ErrBusy = errors.New("another operation is running")
+
 // RepairNetworkList puts back what CHECK of an attachment misses, and touches nothing that is right. It returns what was
 // wrong. An attachment that isn't recorded is an error with code 3; a plugin that is a program is checked, and its error returned.
-func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt *RuntimeConf) ([]netstate.Difference, error) {
+func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt *RuntimeConf, args RepairArgs) ([]netstate.Difference, error) {
 	op, err := c.operation(list, rt)
 	if err != nil {
 		return nil, err
@@ -196,7 +206,7 @@ func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt
 	if err := errors.Join(checkList(list), checkIDs(&op.rt)); err != nil {
 		return nil, op.errorf("repair", err)
 	}
-	l, err := c.lock(ctx, op.rt.ContainerID)
+	l, err := c.repairLock(ctx, op.rt.ContainerID, args)
 	if err != nil {
 		return nil, op.errorf("repair", err)
 	}
@@ -210,4 +220,15 @@ func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt
 		err = op.errorf("repair", err)
 	}
 	return changed, err
+}
+
+func (c *CNI) repairLock(ctx context.Context, containerID string, args RepairArgs) (*filelock.Lock, error) {
+	if !args.SkipBusy {
+		return c.lock(ctx, containerID)
+	}
+	l, err := filelock.Try(c.containerLock(containerID))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, cni.Errorf(cni.CodeTryAgain, "container %s: %w", containerID, ErrBusy)
+	}
+	return l, err
 }

@@ -213,7 +213,7 @@ func TestRepairNetworkList(t *testing.T) {
 	list := network(t, "1.0.0", "a", "b")
 	k.mustAdd(t, list, attachment())
 	r.changed = []netstate.Difference{{Object: "pod link eth0", Want: "pod link eth0 kind veth"}}
-	changed, err := k.RepairNetworkList(t.Context(), list, &libcni.RuntimeConf{ContainerID: "c1", IfName: "eth0"})
+	changed, err := k.RepairNetworkList(t.Context(), list, &libcni.RuntimeConf{ContainerID: "c1", IfName: "eth0"}, libcni.RepairArgs{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestRepairNetworkList(t *testing.T) {
 		t.Errorf("calls %+v, want those of a CHECK with what the record holds", calls)
 	}
 	r.fail = errors.New("as asked")
-	if changed, err := k.RepairNetworkList(t.Context(), list, attachment()); err == nil || len(changed) != 1 {
+	if changed, err := k.RepairNetworkList(t.Context(), list, attachment(), libcni.RepairArgs{}); err == nil || len(changed) != 1 {
 		t.Errorf("changed %v, error %v: want both", changed, err)
 	}
 }
@@ -242,7 +242,7 @@ func TestRepairRefused(t *testing.T) {
 		{"bad-id", &libcni.RuntimeConf{ContainerID: "../x", IfName: "eth0"}, cni.CodeInvalidEnvironment},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := k.RepairNetworkList(t.Context(), list, tc.rt); cni.CodeOf(err) != tc.code {
+			if _, err := k.RepairNetworkList(t.Context(), list, tc.rt, libcni.RepairArgs{}); cni.CodeOf(err) != tc.code {
 				t.Errorf("error %v, want code %d", err, tc.code)
 			}
 		})
@@ -250,7 +250,25 @@ func TestRepairRefused(t *testing.T) {
 	if len(r.repairs) > 0 {
 		t.Errorf("repaired: %v", r.repairs)
 	}
-	if _, err := newKit(t).RepairNetworkList(t.Context(), list, attachment()); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := newKit(t).RepairNetworkList(t.Context(), list, attachment(), libcni.RepairArgs{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("with programs: %v, want ErrUnsupported", err)
+	}
+}
+
+// TestRepairBusy: while another operation runs on the container, repair passes over it, or waits.
+func TestRepairBusy(t *testing.T) {
+	k, r := newCollecting(t)
+	list := network(t, "1.0.0", "a")
+	k.mustAdd(t, list, attachment())
+	r.plugins["a"] = verbs{cni.VerbCheck: func(libcni.Call) ([]byte, error) {
+		_, err := k.RepairNetworkList(t.Context(), list, attachment(), libcni.RepairArgs{SkipBusy: true})
+		return nil, err
+	}}
+	err := k.CheckNetworkList(t.Context(), list, attachment())
+	if !errors.Is(err, libcni.ErrBusy) || cni.CodeOf(err) != cni.CodeTryAgain || len(r.repairs) > 0 {
+		t.Errorf("while CHECK runs: %v", err)
+	}
+	if _, err := k.RepairNetworkList(t.Context(), list, attachment(), libcni.RepairArgs{SkipBusy: true}); err != nil || len(r.repairs) != 1 {
+		t.Errorf("when nothing runs: %v", err)
 	}
 }

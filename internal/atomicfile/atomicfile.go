@@ -29,6 +29,26 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
+// Symlink makes the symbolic link at path, which leads to target, or puts it in place of what is there. The folder must exist.
+func Symlink(target, path string) error {
+	// The file keeps its name, and with it the link's, from everybody else.
+	tmp, err := writeTemp(filepath.Dir(path), nil, 0o600)
+	if err != nil {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	link := tmp + ".link"
+	err = os.Symlink(target, link)
+	if err == nil {
+		if err = os.Rename(link, path); err != nil {
+			err = errors.Join(err, os.Remove(link))
+		}
+	}
+	if err := errors.Join(err, os.Remove(tmp)); err != nil {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	return nil
+}
+
 // Publish renames from to a name that must be free: otherwise the error is fs.ErrExist and both stay as they are. Both
 // names are on one file system.
 func Publish(from, to string) error {

@@ -31,3 +31,29 @@ func TestLinkNew(t *testing.T) {
 		t.Errorf("content %q, %v", data, err)
 	}
 }
+
+func TestSymlink(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "bridge")
+	for _, target := range []string{"one", "two"} { // a new one, and in place of another
+		if err := Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.Readlink(path); err != nil || got != target {
+			t.Errorf("leads to %s, %v; want %s", got, err, target)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Symlink("one", filepath.Join(dir, "folder")); err == nil {
+		t.Error("a link in place of a folder")
+	}
+	if err := Symlink("one", filepath.Join(dir, "none", "x")); err == nil {
+		t.Error("a link in no folder")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
