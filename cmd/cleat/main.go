@@ -27,7 +27,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, cli.Config{
 		Args: os.Args[1:], Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
-		Version: programVersion(), NewRunner: newRunner,
+		Version: programVersion(), Program: programFile(), NewRunner: newRunner,
 		Cnitool: filepath.Base(os.Args[0]) == "cnitool",
 	})
 	stop()
@@ -58,4 +58,16 @@ func programVersion() string {
 		return info.Main.Version
 	}
 	return "unknown"
+}
+
+// programFile is this program's file; "" if that can't be told.
+func programFile() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }

@@ -40,7 +40,7 @@ func layers() []layer {
 		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/filelock", "internal/netns"},
 			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
-		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/builtin", "internal/nearmiss", "internal/netns"},
+		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns"},
 			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 		{dirs: []string{"cmd/*"}, module: []string{"cni", "libcni", "plugin", "planned", "plugins", "internal/builtin", "internal/cli", "internal/kernel",
 			"internal/leases", "internal/nearmiss"}},

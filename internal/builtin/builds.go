@@ -91,3 +91,9 @@ func stamp(info *debug.BuildInfo) buildStamp {
 	}
 	return s
 }
+
+// IsPluginProgram reports whether the file at path, or what it leads to, is a program that holds Cleat's plugins, of whatever build.
+func IsPluginProgram(path string) bool {
+	info, err := buildinfo.ReadFile(path)
+	return err == nil && info.Path == pluginProgram
+}

@@ -85,16 +85,24 @@ func (a *app) checker(name bool) (*checker, error) {
 
 // named checks the attachment of NETWORK and NETNS.
 func (ck *checker) named(ctx context.Context, a *app, args []string, t target) error {
+	list, rt, err := a.attachmentOf(args, t)
+	if err != nil {
+		return err
+	}
+	return ck.one(ctx, list, rt)
+}
+
+// attachmentOf is the attachment that NETWORK, NETNS and flags name, to be looked up.
+func (a *app) attachmentOf(args []string, t target) (*libcni.NetworkConfigList, *libcni.RuntimeConf, error) {
 	path, err := a.netnsPath(args[1])
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	rt := libcni.RuntimeConf{ContainerID: t.containerID(path), NetNS: path, IfName: t.ifName}
 	list, err := a.network(args[0])
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	return ck.one(ctx, list, &rt)
+	return list, &libcni.RuntimeConf{ContainerID: t.containerID(path), NetNS: path, IfName: t.ifName}, nil
 }
 
 // all checks every attachment that is recorded. One that can't be checked is a finding like the others,
@@ -129,16 +137,26 @@ func (ck *checker) all(ctx context.Context, a *app) error {
 	return nil
 }
 
-// recorded checks an attachment with the configuration it was added with. That is the one in the folder if it did
-// not change; the record alone lacks the plugins of the network's own folder where another library wrote it.
+// recorded checks an attachment with the configuration it was added with.
 func (ck *checker) recorded(ctx context.Context, dir *libcni.Dir, at *libcni.NetworkAttachment, rt *libcni.RuntimeConf) error {
-	list, err := dir.Network(at.Network)
-	if err != nil || string(list.Bytes) != string(at.Config) {
-		if list, err = libcni.ConfListFromBytes(at.Config); err != nil {
-			return fmt.Errorf("recorded configuration: %w", err)
-		}
+	list, err := recordedList(dir, at)
+	if err != nil {
+		return err
 	}
 	return ck.one(ctx, list, rt)
+}
+
+// recordedList is the configuration that an attachment was added with. That is the one in the folder if it did
+// not change; the record alone lacks the plugins of the network's own folder where another library wrote it.
+func recordedList(dir *libcni.Dir, at *libcni.NetworkAttachment) (*libcni.NetworkConfigList, error) {
+	list, err := dir.Network(at.Network)
+	if err == nil && string(list.Bytes) == string(at.Config) {
+		return list, nil
+	}
+	if list, err = libcni.ConfListFromBytes(at.Config); err != nil {
+		return nil, fmt.Errorf("recorded configuration of %s/%s: %w", at.Network, at.ContainerID, err)
+	}
+	return list, nil
 }
 
 // one checks an attachment and keeps what is different. Another error is returned.
@@ -181,10 +199,15 @@ func (ck *checker) say(network string, rt *libcni.RuntimeConf, about, text strin
 }
 
 func (ck *checker) keep(network string, rt *libcni.RuntimeConf, f finding) {
+	ck.found = append(ck.found, ck.of(network, rt, f))
+}
+
+// of names the attachment in a finding, where that is to be.
+func (ck *checker) of(network string, rt *libcni.RuntimeConf, f finding) finding {
 	if ck.name {
 		f.Network, f.ContainerID, f.IfName = network, rt.ContainerID, rt.IfName
 	}
-	ck.found = append(ck.found, f)
+	return f
 }
 
 // writeFindings prints findings, and returns errFound if there are any.
@@ -204,10 +227,6 @@ func (a *app) writeFindings(found []finding) error {
 }
 
 func (f finding) write(w io.Writer) error {
-	prefix := ""
-	if f.Network != "" || f.ContainerID != "" {
-		prefix = f.Network + "/" + f.ContainerID + "/" + f.IfName + ": "
-	}
 	var lines []string
 	switch {
 	case f.Have == "":
@@ -220,9 +239,17 @@ func (f finding) write(w io.Writer) error {
 		lines = []string{"want:       " + f.Want, "have:       " + f.Have}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, printable(prefix+line)); err != nil {
+		if _, err := fmt.Fprintln(w, printable(f.prefix()+line)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// prefix says which attachment a line is about.
+func (f finding) prefix() string {
+	if f.Network == "" && f.ContainerID == "" {
+		return ""
+	}
+	return f.Network + "/" + f.ContainerID + "/" + f.IfName + ": "
 }

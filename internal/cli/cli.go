@@ -19,6 +19,7 @@ type Config struct {
 	Stdout  io.Writer           // required
 	Stderr  io.Writer           // required
 	Version string              // of this program, as `cleat version` prints it
+	Program string              // its file, beside which cleat-cni lies; "" if that is not known
 	Cnitool bool                // behave as the reference cnitool
 	// NewRunner makes what runs plugins. Required.
 	NewRunner func(RunnerOptions) (*builtin.Runner, error)

@@ -89,13 +89,35 @@ func (s *stage) run(ctx context.Context, args ...string) (status int, stdout, st
 	return status, out.String(), errs.String()
 }
 
+// mustRun runs a command that is to succeed.
+func (s *stage) mustRun(args ...string) string {
+	s.t.Helper()
+	status, out, errs := s.run(s.t.Context(), args...)
+	if status != 0 {
+		s.t.Fatalf("%v: status %d\n%s%s", args, status, out, errs)
+	}
+	return out
+}
+
+// program puts a program into the folder of plugins.
+func (s *stage) program(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, "plugins", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 const pairNet = `{"cniVersion": "1.1.0", "name": "mynet", "plugins": [{"type": "pair"}]}`
 
 // TestHelp keeps the help of each command as it was agreed on. -update rewrites the files.
 func TestHelp(t *testing.T) {
 	s := newStage(t, nil)
 	s.env["NETCONFPATH"], s.env["CNI_PATH"] = "", ""
-	for _, command := range []string{"", "add", "check", "del", "demo", "ls", "networks", "plan", "show", "version"} {
+	for _, command := range []string{"", "add", "check", "del", "demo", "gc", "install", "ls", "networks", "plan", "repair", "show", "status", "version"} {
 		name := command
 		if name == "" {
 			name = "cleat"

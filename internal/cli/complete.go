@@ -14,6 +14,14 @@ func (a *app) completeNetworkNetNS(_ *cobra.Command, args []string, _ string) ([
 	}
 }
 
+// completeNetwork completes NETWORK.
+func (a *app) completeNetwork(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.networkNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeID completes a container ID.
 func (a *app) completeID(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {

@@ -43,8 +43,8 @@ func (a *app) root() *cobra.Command {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return withHint(&usageError{err}, "see "+c.CommandPath()+" --help")
 	})
-	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.lsCmd(), a.showCmd(),
-		a.networksCmd(), a.planCmd(), a.demoCmd(), a.versionCmd())
+	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.repairCmd(), a.gcCmd(), a.statusCmd(),
+		a.lsCmd(), a.showCmd(), a.networksCmd(), a.planCmd(), a.installCmd(), a.demoCmd(), a.versionCmd())
 	c.CompletionOptions.HiddenDefaultCmd = false
 	return c
 }
@@ -120,6 +120,16 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 			return withHint(usagef("unexpected argument %q", args[len(names)]), "usage: "+c.UseLine())
 		}
 		return nil
+	}
+}
+
+// atMostOne takes the argument name, or none.
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return exactArgs(name)(c, args)
 	}
 }
 

@@ -7,6 +7,8 @@
 //	cleat ARG…          host cleat with the script's folders
 //	netns NAME…         make namespaces; the path of each is in the variable NAME
 //	in NAME PROGRAM…    run a program in a namespace that netns made
+//	start FILE NAME PROGRAM…  start a program there, whose output goes to FILE
+//	stop FILE           interrupt it and wait for its end
 //	exits N             check the exit status of the program that ran last
 //	need PROGRAM…       skip the script if this machine lacks a program
 package e2e
@@ -46,6 +48,8 @@ type host struct {
 	self   *netns.Handle
 	named  map[string]*netns.Handle
 	status int // of the last program
+	// started are the programs that run beside the script, by the files of their output.
+	started map[string]*exec.Cmd
 }
 
 type hostKey struct{}
@@ -65,9 +69,13 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			// The T of testscript.Run wraps a *testing.T.
-			h := &host{t: env.T().(testing.TB), self: self, named: map[string]*netns.Handle{}}
+			h := &host{t: env.T().(testing.TB), self: self, named: map[string]*netns.Handle{}, started: map[string]*exec.Cmd{}}
 			env.Values[hostKey{}] = h
 			env.Defer(func() {
+				for _, cmd := range h.started {
+					cmd.Process.Kill()
+					cmd.Wait()
+				}
 				for _, ns := range h.named {
 					ns.Close()
 				}
@@ -77,6 +85,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"host": cmdHost, "cleat": cmdCleat, "netns": cmdNetns, "in": cmdIn, "exits": cmdExits, "need": cmdNeed,
+			"start": cmdStart, "stop": cmdStop,
 		},
 	})
 }
@@ -156,6 +165,33 @@ func cmdIn(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no namespace %s", args[0])
 	}
 	run(ts, ns, neg, args[1:])
+}
+
+func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: start FILE NAME PROGRAM…")
+	}
+	ns, ok := of(ts).named[args[1]]
+	if !ok {
+		ts.Fatalf("no namespace %s", args[1])
+	}
+	out, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer out.Close()
+	cmd := exec.Command(args[2], args[3:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	ts.Check(ns.Do(cmd.Start))
+	of(ts).started[args[0]] = cmd
+}
+
+func cmdStop(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || of(ts).started[args[0]] == nil {
+		ts.Fatalf("usage: stop FILE, of a program that was started")
+	}
+	cmd := of(ts).started[args[0]]
+	delete(of(ts).started, args[0])
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	ts.Check(cmd.Wait())
 }
 
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
