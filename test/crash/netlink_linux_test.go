@@ -44,6 +44,9 @@ func (t *tracer) spoil(tid int, info syscallInfo) error {
 		off = starts[n/2]
 	case t.fault.way == refuseLast:
 		off = starts[n-1]
+		if n > 1 && binary.NativeEndian.Uint16(data[off+4:]) == unix.NFNL_MSG_BATCH_END {
+			off = starts[n-2] // no kernel refuses the end of a transaction
+		}
 	}
 	t.refused = binary.NativeEndian.Uint32(data[off+8:])
 	typ := binary.NativeEndian.AppendUint16(nil, nobodysType)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +84,8 @@ func (w *world) rules() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("list nftables: %w", err)
 	}
-	text := strings.ReplaceAll(string(out), "elements = {", "\n")
+	counters := regexp.MustCompile(`counter packets \d+ bytes \d+`)
+	text := strings.ReplaceAll(counters.ReplaceAllString(string(out), "counter"), "elements = {", "\n")
 	var lines []string
 	for line := range strings.Lines(text) {
 		if line = strings.Trim(line, " \t\n,}{"); line != "" {
@@ -170,22 +172,24 @@ func (w *world) reaches(addr [4]byte) error {
 	})
 }
 
-// lines that one text has and the other doesn't.
+// difference lists the lines that one text has oftener than the other.
 func difference(before, after string) string {
-	had, has := strings.Split(before, "\n"), strings.Split(after, "\n")
+	count := map[string]int{}
+	for line := range strings.SplitSeq(before, "\n") {
+		count[line]--
+	}
+	for line := range strings.SplitSeq(after, "\n") {
+		count[line]++
+	}
 	var diff []string
-	for _, l := range had {
-		if !slices.Contains(has, l) {
-			diff = append(diff, "- "+l)
+	for line, n := range count {
+		switch {
+		case n < 0:
+			diff = append(diff, "- "+line)
+		case n > 0:
+			diff = append(diff, "+ "+line)
 		}
 	}
-	for _, l := range has {
-		if !slices.Contains(had, l) {
-			diff = append(diff, "+ "+l)
-		}
-	}
-	if len(diff) == 0 && before != after {
-		diff = append(diff, "the same lines, but not as often")
-	}
+	slices.Sort(diff)
 	return strings.Join(diff, "\n")
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -245,16 +246,21 @@ func (t *tracer) atCall(tid int) error {
 		t.resume(tid, 0)
 		return err
 	}
-	t.points = append(t.points, what)
+	program := programOf(tid)
+	t.points = append(t.points, program+": "+what)
 	if len(t.points) != t.n || t.fault.way == watch {
 		t.resume(tid, 0)
 		return nil
 	}
-	if t.fault.way >= deaf && !strings.HasSuffix(what, " socket") {
+	switch {
+	case t.fault.way >= deaf && !strings.HasSuffix(what, " socket"):
 		t.resume(tid, 0) // the program took another way this time
 		return nil
+	case t.fault.way >= fail && strings.HasSuffix(program, "tables-save"):
+		t.resume(tid, 0) // it succeeds with half of the rules left out, and nobody can tell
+		return nil
 	}
-	t.hit = what
+	t.hit = program + ": " + what
 	return t.disturb(tid, info)
 }
 
@@ -357,6 +363,24 @@ func callInfo(tid int) (syscallInfo, error) {
 		return info, errno
 	}
 	return info, nil
+}
+
+// programOf is the name of the program that a thread runs.
+func programOf(tid int) string {
+	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", tid))
+	if err != nil {
+		return "?"
+	}
+	if name := filepath.Base(path); !strings.HasPrefix(name, "xtables-") {
+		return name
+	}
+	// One file is all of iptables; it is as it is called.
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", tid))
+	if err != nil {
+		return "?"
+	}
+	name, _, _ := strings.Cut(string(args), "\x00")
+	return filepath.Base(name)
 }
 
 // processOf is the process of a thread.

@@ -36,21 +36,29 @@ type chain struct {
 }
 
 func chains() []chain {
-	return []chain{{
-		name: "bridge", publish: []string{"--publish", "8080:80", "--publish", "8053:53/udp"},
-		plugins: func(dataDir string) []map[string]any {
-			return []map[string]any{
-				{
-					"type": "bridge", "bridge": "cni0", "ipMasq": true, "isDefaultGateway": true,
-					"ipam": map[string]any{
-						"type": "host-local", "dataDir": dataDir,
-						"ranges": []any{[]any{map[string]any{"subnet": "10.99.0.0/24"}}},
-					},
-				},
-				{"type": "portmap", "capabilities": map[string]any{"portMappings": true}},
-			}
+	publish := []string{"--publish", "8080:80", "--publish", "8053:53/udp"}
+	return []chain{
+		{name: "bridge", publish: publish, plugins: func(dataDir string) []map[string]any {
+			return bridged(dataDir, "nftables")
+		}},
+		{name: "iptables", publish: publish, plugins: func(dataDir string) []map[string]any {
+			return bridged(dataDir, "iptables")
+		}},
+	}
+}
+
+// bridged are a bridge with masquerade and leases, and published ports.
+func bridged(dataDir, backend string) []map[string]any {
+	return []map[string]any{
+		{
+			"type": "bridge", "bridge": "cni0", "ipMasq": true, "ipMasqBackend": backend, "isDefaultGateway": true,
+			"ipam": map[string]any{
+				"type": "host-local", "dataDir": dataDir,
+				"ranges": []any{[]any{map[string]any{"subnet": "10.99.0.0/24"}}},
+			},
 		},
-	}}
+		{"type": "portmap", "backend": backend, "capabilities": map[string]any{"portMappings": true}},
+	}
 }
 
 // form is how the plugins run.
