@@ -4,6 +4,7 @@ GO        ?= go
 BIN       := bin
 PREFIX    ?= /usr/local
 CNI_BIN   ?= /opt/cni/bin
+CNI_CONF  ?= /etc/cni/net.d
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 SANDBOX   := $(CURDIR)/sandbox.sh
@@ -73,12 +74,10 @@ crash: ## kill and fail the programs at every system call, in every way, for hou
 	@scripts/setup test
 	@$(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
 
-install: build ## cleat, cnitool if there is none, and the plugins with a link for each
-	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(CNI_BIN)
+install: build ## cleat, the plugins with a link for each (INSTALLFLAGS=--force: also in place of others), and a default network if there is none
+	@install -d $(DESTDIR)$(PREFIX)/bin
 	@install -m 0755 $(BIN)/cleat $(DESTDIR)$(PREFIX)/bin/cleat
-	@c=$(DESTDIR)$(PREFIX)/bin/cnitool; [ -e $$c ] || [ -L $$c ] || { [ -z '$(DESTDIR)' ] && command -v cnitool >/dev/null; } || ln -s cleat $$c # another cnitool stays what it is
-	@install -m 0755 $(BIN)/cleat-cni $(DESTDIR)$(CNI_BIN)/.cleat-cni.new && mv $(DESTDIR)$(CNI_BIN)/.cleat-cni.new $(DESTDIR)$(CNI_BIN)/cleat-cni
-	@for p in $$($(BIN)/cleat-cni --list); do ln -sfn cleat-cni $(DESTDIR)$(CNI_BIN)/$$p; done
+	@$(BIN)/cleat install --bin-dir $(DESTDIR)$(CNI_BIN) --conf-dir $(DESTDIR)$(CNI_CONF) $(INSTALLFLAGS)
 
 clean:
 	@rm -rf $(BIN)
