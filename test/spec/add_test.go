@@ -61,7 +61,7 @@ func testAddMakes(m *machine, s sample) {
 	before := m.owned(p)
 	m.add(s, p).succeeds(m, "ADD")
 	after := m.owned(p)
-	if slices.Equal(before, after) {
+	if slices.Equal(before, after) && !s.fixed {
 		m.Errorf("ADD changed nothing: %q", after)
 	}
 	if wants := "pod link " + p.ifName; s.role == maker && !slices.Contains(after, wants) {
@@ -170,7 +170,7 @@ func testAtOnce(m *machine, s sample) {
 		}
 		for _, ip := range r.IPs {
 			a := ip.Address.Addr()
-			if other, ok := taken[a.String()]; ok && !a.IsLoopback() {
+			if other, ok := taken[a.String()]; ok && !a.IsLoopback() && !s.fixed {
 				m.Errorf("%s and %s have %s", other, p.id, a)
 			}
 			taken[a.String()] = p.id

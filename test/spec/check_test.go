@@ -123,7 +123,7 @@ func (m *machine) fakeIPAM() *fakes {
 func fakeAddress(version string) string {
 	r := cni.Result{
 		IPs:    []cni.IP{{Address: netip.MustParsePrefix("10.99.0.7/16"), Gateway: netip.MustParseAddr("10.99.0.1")}},
-		Routes: []cni.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), GW: netip.MustParseAddr("10.99.0.9")}},
+		Routes: []cni.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), GW: netip.MustParseAddr("10.99.0.1")}},
 	}
 	out, err := r.Encode(version)
 	if err != nil {

@@ -127,7 +127,7 @@ func testDelegateApplied(m *machine, s sample) {
 	if have := m.in(p.ns, "ip -o -4 addr show dev eth0"); !strings.Contains(have, "10.99.0.7/16") {
 		m.Errorf("addresses: %s", have)
 	}
-	if have := m.in(p.ns, "ip route"); !strings.Contains(have, "198.51.100.0/24 via 10.99.0.9") {
+	if have := m.in(p.ns, "ip route"); !strings.Contains(have, "198.51.100.0/24 via 10.99.0.1") {
 		m.Errorf("routes: %s", have)
 	}
 	r, err := cni.DecodeResult(p.result, "")

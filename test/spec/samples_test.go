@@ -23,8 +23,9 @@ type sample struct {
 	// changes are what later plugins may do without CHECK minding.
 	changes []string
 	// full are the members of a configuration that has one address; "" for a plugin that gives none.
-	full string
-	args []string // the keys of CNI_ARGS that it reads; nil: it does not look at arguments
+	full  string
+	fixed bool     // what it gives the configuration says: it keeps nothing, and gives everyone the same
+	args  []string // the keys of CNI_ARGS that it reads; nil: it does not look at arguments
 }
 
 // role is what a plugin does with CNI_IFNAME.
@@ -45,8 +46,20 @@ type damage struct {
 	do   []string
 }
 
-// samples has one row for each built-in plugin.
+// samples has the row of each built-in plugin.
 func samples() []sample {
+	var all []sample
+	for _, d := range plugins.All() {
+		for _, s := range rows() {
+			if s.typ == d.Info.Type {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+func rows() []sample {
 	return []sample{
 		{
 			typ: "bridge", role: maker,
@@ -87,6 +100,26 @@ func samples() []sample {
 			},
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF"},
 		},
+		{
+			typ: "ptp", role: maker, conf: `"ipMasq":true,"mtu":1400,"dns":{"nameservers":["10.88.0.1"],"search":["example.org"]},"ipam":IPAM`,
+			invalid: `"mtu":12,"ipam":IPAM`, args: []string{"IP", "GATEWAY"}, full: `"ipam":FULL`,
+			damage: []damage{
+				{"no-interface", "PL15", []string{"pod ip link del IF"}},
+				{"no-address", "PL15", []string{"pod ip addr del ADDR dev IF"}},
+				{"no-route", "PL15", []string{"pod ip route flush 192.0.2.0/24"}},
+				{"no-rules", "PL16", []string{"host nft flush ruleset"}},
+				{"no-lease", "PL16", []string{"rm leases"}},
+				{"pod-end-down", "PL17", []string{"pod ip link set IF down"}},
+				{"host-end-down", "PL17", []string{"host ip link set VETH down"}},
+				{"no-gateway", "PL17", []string{"host ip addr flush dev VETH"}},
+			},
+			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip link add other type veth"},
+		},
+		{
+			typ: "static", role: ipam, fixed: true, args: []string{"IP", "GATEWAY"},
+			conf:    `"ipam":{"type":"static","addresses":[{"address":"10.88.0.5/16","gateway":"10.88.0.1"}],"routes":[{"dst":"192.0.2.0/24"}]}`,
+			invalid: `"ipam":{"type":"static","addresses":[{"address":"none"}]}`,
+		},
 	}
 }
 
@@ -113,11 +146,6 @@ func TestEveryPluginHasASample(t *testing.T) {
 		s := sampleOf(t, d.Info.Type)
 		if (s.role == ipam) != d.IsIPAM() {
 			t.Errorf("%s: the sample's role is wrong", s.typ)
-		}
-	}
-	for _, s := range samples() {
-		if _, ok := plugins.ByType(s.typ); !ok {
-			t.Errorf("sample of %s, which is not built in", s.typ)
 		}
 	}
 }
