@@ -7,5 +7,6 @@
 //
 // Plugin rules run on the program cleat-cni as a runtime would call it, each attachment in namespaces of the test's
 // own, and on the plugins built in. Runtime rules run on libcni with fake plugins, which are this
-// test program under other names: they note what they were called with. a row in samples_test.go.
+// test program under other names: they note what they were called with. A new plugin needs a row in
+// samples_test.go.
 package spec
