@@ -100,8 +100,11 @@ func (v *ipamVerbs) Del(ctx context.Context, req *plugin.Request) error {
 // Check proves that what prevResult says is still held.
 func (v *ipamVerbs) Check(ctx context.Context, req *plugin.Request) error {
 	a, err := v.def.ipam(req)
-	if err != nil || len(a.Pool.Sets) == 0 {
+	if err != nil {
 		return v.at(req, "validate", err)
+	}
+	if len(a.Pool.Sets) == 0 {
+		return v.at(req, "check", checkFixed(a.Fixed, req))
 	}
 	held, err := v.engine.leases.Held(ctx, a.Pool, ownerOf(req))
 	if err != nil {
@@ -120,6 +123,39 @@ func (v *ipamVerbs) Check(ctx context.Context, req *plugin.Request) error {
 		err = &DifferencesError{Differences: diffs}
 	}
 	return v.at(req, "check", err)
+}
+
+// checkFixed wants prevResult to have the addresses that are given by the configuration, with their gateways.
+func checkFixed(fixed []cni.IP, req *plugin.Request) error {
+	if req.Prev == nil {
+		return cni.Errorf(cni.CodeInvalidConfig, "prevResult is missing: CHECK needs the result of ADD")
+	}
+	var have []cni.IP
+	if res := recalled(req); res != nil {
+		have = res.IPs
+	}
+	text := func(ip cni.IP, gateway netip.Addr) string {
+		if gateway.IsValid() {
+			return fmt.Sprintf("address %s gateway %s", ip.Address, gateway)
+		}
+		return fmt.Sprintf("address %s", ip.Address)
+	}
+	var diffs []netstate.Difference
+	for _, want := range fixed {
+		d := netstate.Difference{Object: text(want, netip.Addr{}), Want: text(want, want.Gateway)}
+		i := slices.IndexFunc(have, func(ip cni.IP) bool { return ip.Address == want.Address })
+		if i >= 0 {
+			if !want.Gateway.IsValid() || want.Gateway == have[i].Gateway {
+				continue // a plugin may have chosen the gateway
+			}
+			d.Have = text(have[i], have[i].Gateway)
+		}
+		diffs = append(diffs, d)
+	}
+	if len(diffs) > 0 {
+		return &DifferencesError{Differences: diffs}
+	}
+	return nil
 }
 
 // wantedLeases are the leases behind prevResult's addresses, as far as they come from the pool.

@@ -47,7 +47,7 @@ func (e *Engine) Repair(ctx context.Context, steps []Step) ([]netstate.Differenc
 	return diffs, at(steps[0], "apply", session.Apply(ctx, r.back))
 }
 
-// retake takes the leases again that an own IPAM plugin's CHECK misses. Another's is only checked.
+// retake takes the leases again that an own IPAM plugin's CHECK misses. One of another, or without a store, is only checked.
 func (e *Engine) retake(ctx context.Context, step Step) ([]netstate.Difference, error) {
 	err := (&verbs{e, step.Def}).delegated(ctx, step.Req, plugin.Plugin.Check)
 	missing, ok := errors.AsType[*DifferencesError](err)
@@ -59,7 +59,7 @@ func (e *Engine) retake(ctx context.Context, step Step) ([]netstate.Difference, 
 		return nil, err
 	}
 	own, ok := delegate.(*ipamVerbs)
-	if !ok {
+	if !ok || own.def.store == nil {
 		return nil, missing
 	}
 	return missing.Differences, own.retake(ctx, step.Req)
@@ -118,7 +118,17 @@ func newRepair(want netstate.State, diffs []netstate.Difference) *repair {
 	r.away.Neighbours, r.back.Neighbours = split(r, want.Neighbours)
 	r.away.Qdiscs, r.back.Qdiscs = split(r, want.Qdiscs)
 	r.away.Filters, r.back.Filters = split(r, want.Filters)
+	r.iptables()
 	return r
+}
+
+// iptables: an apply leaves what is there as it is, so that everything is said if anything is wrong.
+func (r *repair) iptables() {
+	wrong := func(o netstate.Object) bool { _, wrong := r.wrong(o); return wrong }
+	if slices.ContainsFunc(r.want.IptablesChains, func(c netstate.IptablesChain) bool { return wrong(c) }) ||
+		slices.ContainsFunc(r.want.IptablesRules, func(o netstate.IptablesRule) bool { return wrong(o) }) {
+		r.back.IptablesChains, r.back.IptablesRules = r.want.IptablesChains, r.want.IptablesRules
+	}
 }
 
 // wrong returns the difference about an object.

@@ -98,7 +98,7 @@ func TestTwoInterfacesOfOneNetwork(t *testing.T) {
 	})
 }
 
-// TestFlushedIptables is B060: CHECK names what a flush took, and an ADD of the list brings it back.
+// TestFlushedIptables is B060: CHECK names what a flush took, and a repair brings it back.
 func TestFlushedIptables(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, m *machine) {
 		a := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)), "tcp :80")
@@ -116,6 +116,14 @@ func TestFlushedIptables(t *testing.T) {
 		if strings.Contains(found, "iptables ip6") {
 			t.Errorf("CHECK names the other family, which was not flushed:\n%s", found)
 		}
+		if wrong, err := m.engine.Repair(t.Context(), a.steps(t, cni.VerbCheck)); err != nil || len(wrong) == 0 {
+			t.Errorf("repair: %v, %v", wrong, err)
+		}
+		if found := m.check(t, a.attachment); found != "" {
+			t.Errorf("CHECK after the repair: %s", found)
+		}
+		m.expect(t, []call{{"after the repair", m.outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
+		m.run(m.host, m.iptables+"/iptables -t nat -F")
 		m.del(t, a.attachment)
 		if strings.Contains(m.rules(), "CLEAT-tcp-8080") {
 			t.Errorf("the emptied chain is left:\n%s", m.rules())

@@ -26,7 +26,7 @@ func newNode(k planned.Kernel) *node {
 }
 
 // numbered finds itself: an IPAM plugin that gives the container pod7 the seventh address of each subnet that its
-// configuration lists.
+// configuration lists, and routes to what it lists.
 type numbered struct{}
 
 func (numbered) Find(string, []string) (plugin.Plugin, error) { return numbered{}, nil }
@@ -34,6 +34,7 @@ func (numbered) Find(string, []string) (plugin.Plugin, error) { return numbered{
 func (numbered) Add(_ context.Context, req *plugin.Request) (*cni.Result, error) {
 	var ipam struct {
 		Subnets []netip.Prefix `json:"subnets"`
+		Routes  []netip.Prefix `json:"routes"`
 	}
 	if _, err := req.Conf.Raw.Decode("ipam", &ipam); err != nil {
 		return nil, err
@@ -52,6 +53,9 @@ func (numbered) Add(_ context.Context, req *plugin.Request) (*cni.Result, error)
 			a = a.Next()
 		}
 		res.IPs = append(res.IPs, cni.IP{Address: netip.PrefixFrom(a, subnet.Bits())})
+	}
+	for _, dst := range ipam.Routes {
+		res.Routes = append(res.Routes, cni.Route{Dst: dst})
 	}
 	return res, nil
 }

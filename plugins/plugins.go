@@ -7,6 +7,8 @@ import (
 	"github.com/cleat-cni/cleat/plugins/hostlocal"
 	"github.com/cleat-cni/cleat/plugins/loopback"
 	"github.com/cleat-cni/cleat/plugins/portmap"
+	"github.com/cleat-cni/cleat/plugins/ptp"
+	"github.com/cleat-cni/cleat/plugins/static"
 )
 
 // All returns the definitions of all built-in plugins, by type.
@@ -16,6 +18,8 @@ func All() []planned.Definition {
 		hostlocal.Plugin(),
 		loopback.Plugin(),
 		portmap.Plugin(),
+		ptp.Plugin(),
+		static.Plugin(),
 	}
 }
 

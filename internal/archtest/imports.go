@@ -28,10 +28,12 @@ func layers() []layer {
 		{dirs: []string{"planned"}, module: []string{"cni", "netstate", "plugin"}},
 		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases"}},
 		{dirs: []string{"plugins"}, module: []string{"planned", "plugins/*"}},
-		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/backend", "internal/masq"}},
+		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/backend", "internal/ipamconf", "internal/masq",
+			"internal/podip"}},
 		{dirs: []string{"libcni"}, module: []string{"cni", "netstate", "internal/atomicfile", "internal/filelock", "internal/nearmiss",
 			"internal/netns", "internal/pluginexec"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/backend"}, module: []string{"cni", "netstate"}},
+		{dirs: []string{"internal/backend", "internal/podip"}, module: []string{"cni", "netstate"}},
+		{dirs: []string{"internal/ipamconf"}, module: []string{"cni", "plugin"}},
 		{dirs: []string{"internal/masq"}, module: []string{"netstate"}},
 		{dirs: []string{"internal/atomicfile", "internal/filelock"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/netns"}, module: []string{"netstate"}, foreign: []string{sysModule}},
@@ -173,7 +175,8 @@ func checkTestImports(m *Module) []Finding {
 
 // pure are the packages that are data and text, or plans: no file, no dialing, no clock, no randomness.
 func pure() []string {
-	return []string{"cni", "netstate", "plugins/*", "internal/backend", "internal/masq", "internal/nearmiss"}
+	return []string{"cni", "netstate", "plugins/*", "internal/backend", "internal/ipamconf", "internal/masq",
+		"internal/nearmiss", "internal/podip"}
 }
 
 // checkPure keeps the outside world out of pure packages: whole packages of the standard library, and single

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/backend"
+	"github.com/cleat-cni/cleat/internal/podip"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
@@ -56,10 +57,6 @@ type netConf struct {
 
 const (
 	defaultBridge = "cni0"
-	minMTU        = 68    // of IPv4 (RFC 791)
-	minMTU6       = 1280  // of IPv6 (RFC 8200)
-	maxMTU        = 65535 // of veth and bridge
-	ethernetMTU   = 1500
 	maxVLAN       = 4094
 )
 
@@ -108,8 +105,8 @@ func (c Config) check() error {
 	if err := cni.CheckIfName(c.bridge); err != nil {
 		return invalid("bridge: %w", err)
 	}
-	if c.mtu != 0 && (c.mtu < minMTU || c.mtu > maxMTU) {
-		return invalid("mtu %d is not from %d to %d", c.mtu, minMTU, maxMTU).WithHint("0 inherits the bridge's")
+	if err := podip.CheckMTU(c.mtu, "inherits the bridge's"); err != nil {
+		return err
 	}
 	if c.vlan < 0 || c.vlan > maxVLAN {
 		return invalid("vlan %d is not from 1 to %d", c.vlan, maxVLAN).WithHint("0 is no VLAN")

@@ -5,78 +5,9 @@ import (
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/podip"
 	"github.com/cleat-cni/cleat/netstate"
 )
-
-// The kernel's numbers of route scopes and of the main table.
-const (
-	scopeLink = 253
-	mainTable = 254
-)
-
-// routes states the pod's routes: those of IPAM, and those to the default gateway.
-func (p *planner) routes() {
-	p.res.Routes = slices.Clone(p.in.IPAM.Routes)
-	if p.conf.defaultGateway {
-		p.addDefaults()
-	}
-	for _, r := range p.res.Routes {
-		p.state.Routes = append(p.state.Routes, p.route(r))
-	}
-}
-
-// addDefaults adds a default route for each family that has none.
-func (p *planner) addDefaults() {
-	for _, all := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
-		gw := p.firstGateway(all.Addr())
-		isDefault := func(r cni.Route) bool {
-			return r.Dst == all && (!r.Table.Set || r.Table.Value == mainTable)
-		}
-		if gw.IsValid() && !slices.ContainsFunc(p.res.Routes, isDefault) {
-			p.res.Routes = append(p.res.Routes, cni.Route{Dst: all, GW: gw})
-		}
-	}
-}
-
-// firstGateway is the first gateway of a's family; zero if none has one.
-func (p *planner) firstGateway(a netip.Addr) netip.Addr {
-	for _, ip := range p.res.IPs {
-		if ip.Gateway.IsValid() && ip.Gateway.Is4() == a.Is4() {
-			return ip.Gateway
-		}
-	}
-	return netip.Addr{}
-}
-
-// route is a route of the result as the kernel should have it. Without a gateway of its own it goes through the
-// family's first, if there is one and the scope allows it.
-func (p *planner) route(r cni.Route) netstate.Route {
-	is4 := r.Dst.Addr().Is4()
-	out := netstate.Route{
-		Place: netstate.Pod, Dst: r.Dst.Masked(), Via: r.GW, Dev: p.in.IfName,
-		Table: r.Table.Value, Priority: r.Priority, MTU: r.MTU, AdvMSS: r.AdvMSS,
-	}
-	if !out.Via.IsValid() && r.Scope.Value < scopeLink {
-		out.Via = p.firstGateway(r.Dst.Addr())
-	}
-	out.OnLink = out.Via.IsValid() && !p.reaches(out.Via)
-	switch {
-	case !is4: // IPv6 routes have no scope
-	case r.Scope.Set:
-		out.Scope = r.Scope.Value
-	case !out.Via.IsValid():
-		out.Scope = scopeLink
-	}
-	return out
-}
-
-// reaches reports whether the pod reaches a gateway without being told that it is on the link.
-func (p *planner) reaches(gw netip.Addr) bool {
-	if gw.Is6() && gw.IsLinkLocalUnicast() {
-		return true
-	}
-	return slices.ContainsFunc(p.res.IPs, func(ip cni.IP) bool { return ip.Address.Contains(gw) })
-}
 
 // gateway makes the bridge, or the VLAN's interface, the pod's gateway.
 func (p *planner) gateway() error {
@@ -93,20 +24,9 @@ func (p *planner) gateway() error {
 			return err
 		}
 	}
-	for _, f := range []struct {
-		all    netip.Addr
-		sysctl string
-	}{{netip.IPv4Unspecified(), "net/ipv4/ip_forward"}, {netip.IPv6Unspecified(), "net/ipv6/conf/all/forwarding"}} {
-		if slices.ContainsFunc(wanted, func(gw netip.Prefix) bool { return gw.Addr().Is4() == f.all.Is4() }) {
-			p.state.Sysctls = append(p.state.Sysctls, netstate.Sysctl{Place: netstate.Host, Name: f.sysctl, Value: "1", Shared: true})
-		}
-	}
-	if !p.conf.dad && slices.ContainsFunc(wanted, func(gw netip.Prefix) bool { return gw.Addr().Is6() }) {
-		// The host asks for neighbours from its link-local address; while that is probed for duplicates, what is
-		// forwarded to the first pod waits, up to two seconds.
-		p.state.Sysctls = append(p.state.Sysctls, netstate.Sysctl{
-			Place: netstate.Host, Name: "net/ipv6/conf/" + dev + "/accept_dad", Value: "0", Shared: true, Optional: true,
-		})
+	p.state.Sysctls = append(p.state.Sysctls, podip.Forwarding(p.res.IPs)...)
+	if !p.conf.dad && podip.HasFamily(p.res.IPs, true) {
+		p.state.Sysctls = append(p.state.Sysctls, podip.SkipHostDAD(dev, true))
 	}
 	return nil
 }
@@ -172,7 +92,7 @@ func (p *planner) vlanInterface() error {
 		gw.Peer, gw.PeerPlace = netstate.Owner{Network: p.conf.bridge, IfName: name}.HostName("veth"), netstate.Host
 		p.state.Links = append(p.state.Links, gw, p.vlanPort(gw))
 	}
-	p.ignoreAdvertisements(name)
+	p.state.Sysctls = append(p.state.Sysctls, podip.IgnoreAdvertisements(name, true))
 	p.res.Interfaces = append(p.res.Interfaces, cni.Interface{Name: gw.Name, MAC: gw.MAC, MTU: gw.MTU})
 	return nil
 }

@@ -2,12 +2,11 @@ package bridge
 
 import (
 	"cmp"
-	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/masq"
+	"github.com/cleat-cni/cleat/internal/podip"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 )
@@ -64,10 +63,10 @@ func (p *planner) bridge() error {
 		Promisc: p.conf.promisc || have.Promisc,
 		Bridge:  netstate.Bridge{VLANFiltering: p.conf.vlan != 0 || len(p.conf.trunk) > 0 || have.Bridge.VLANFiltering},
 	}
-	fresh := cmp.Or(min(p.seen.Uplink.MTU, maxMTU), ethernetMTU)
+	fresh := cmp.Or(min(p.seen.Uplink.MTU, podip.MaxMTU), podip.EthernetMTU)
 	// A bridge that somebody is just making is down; it has the MTU that it was born with, or is one byte short: the
 	// kernel only takes an MTU for settled that was changed.
-	settled := exists && !(have.Down && (have.MTU == ethernetMTU || have.MTU == fresh-1))
+	settled := exists && !(have.Down && (have.MTU == podip.EthernetMTU || have.MTU == fresh-1))
 	if !settled {
 		br.MTU = fresh
 	}
@@ -78,7 +77,7 @@ func (p *planner) bridge() error {
 		br.MTU = p.mtu
 	}
 	p.state.Links = append(p.state.Links, br)
-	p.ignoreAdvertisements(br.Name)
+	p.state.Sysctls = append(p.state.Sysctls, podip.IgnoreAdvertisements(br.Name, true))
 	p.res.Interfaces = append(p.res.Interfaces, cni.Interface{Name: br.Name, MAC: br.MAC, MTU: br.MTU})
 	return nil
 }
@@ -89,13 +88,6 @@ func usableMAC(have, name string) string {
 		return mac
 	}
 	return netstate.MACFor(name)
-}
-
-// ignoreAdvertisements keeps pods from giving the host routes by router advertisements.
-func (p *planner) ignoreAdvertisements(dev string) {
-	p.state.Sysctls = append(p.state.Sysctls, netstate.Sysctl{
-		Place: netstate.Host, Name: "net/ipv6/conf/" + dev + "/accept_ra", Value: "0", Shared: true, Optional: true,
-	})
 }
 
 // veth states the pair between bridge and pod.
@@ -116,20 +108,7 @@ func (p *planner) veth() {
 		cni.Interface{Name: pod.Name, MAC: pod.MAC, MTU: pod.MTU, Sandbox: p.in.NetNS})
 }
 
-// podMAC is what is asked for, or tells the pod's IPv4 address, or is the owner's own.
-func (p *planner) podMAC() string {
-	if p.conf.mac != "" {
-		return p.conf.mac
-	}
-	if p.in.IPAM != nil {
-		for _, ip := range p.in.IPAM.IPs {
-			if ip.Address.Addr().Is4() {
-				return netstate.MACFromIPv4(ip.Address.Addr())
-			}
-		}
-	}
-	return p.in.Owner().MAC("pod")
-}
+func (p *planner) podMAC() string { return podip.MAC(p.conf.mac, p.in.IPAM, p.in.Owner()) }
 
 // vlans are all VLANs of the pod's port; nil leaves what the bridge gives a port. A trunk without
 // a vlan has 1 for what comes without a tag.
@@ -212,75 +191,42 @@ func (p *planner) network() error {
 	if len(p.in.IPAM.IPs) == 0 {
 		return invalid("ipam %s gave no address", p.in.Conf.IPAMType)
 	}
-	var addrs []netip.Prefix
-	for _, ip := range p.in.IPAM.IPs {
-		ip, err := p.address(ip)
-		if err != nil {
+	p.res.IPs, p.res.Routes, p.res.DNS = slices.Clone(p.in.IPAM.IPs), slices.Clone(p.in.IPAM.Routes), p.in.IPAM.DNS
+	if p.conf.isGateway {
+		if err := p.settleGateways(); err != nil {
 			return err
 		}
-		p.res.IPs = append(p.res.IPs, ip)
-		addrs = append(addrs, ip.Address)
 	}
-	has6 := slices.ContainsFunc(addrs, func(a netip.Prefix) bool { return a.Addr().Is6() })
-	if has6 && p.mtu != 0 && p.mtu < minMTU6 {
-		return invalid("mtu %d is too small for IPv6, which needs %d", p.mtu, minMTU6)
+	if p.conf.defaultGateway {
+		podip.AddDefaultRoutes(&p.res)
 	}
-	if has6 {
-		p.podIPv6()
+	pod := podip.Interface{Name: p.in.IfName, Index: podInterface, MTU: p.mtu, DAD: p.conf.dad}
+	if err := podip.Configure(&p.state, &p.res, pod); err != nil {
+		return err
 	}
-	p.routes()
-	p.res.DNS = p.in.IPAM.DNS
 	if p.conf.isGateway {
 		if err := p.gateway(); err != nil {
 			return err
 		}
 	}
 	if p.conf.masquerade {
-		masq.Add(&p.state, p.conf.backend.UsesIptables(p.seen), addrs, "link "+p.host)
+		masq.Add(&p.state, p.conf.backend.UsesIptables(p.seen), podip.Prefixes(p.res.IPs), "link "+p.host)
 	}
 	return nil
 }
 
-// address states an address of the pod and settles its gateway.
-func (p *planner) address(ip cni.IP) (cni.IP, error) {
-	a := ip.Address.Addr()
-	if !ip.Gateway.IsValid() && p.conf.isGateway {
-		ip.Gateway = ip.Address.Masked().Addr().Next()
-		if !ip.Address.Contains(ip.Gateway) || ip.Gateway == a {
-			return ip, invalid("isGateway: the subnet of %s has no first address for the gateway", ip.Address).
+// settleGateways gives the first address of the subnet to addresses without a gateway.
+func (p *planner) settleGateways() error {
+	for i, ip := range p.res.IPs {
+		if ip.Gateway.IsValid() {
+			continue
+		}
+		gw, ok := podip.DefaultGateway(ip.Address)
+		if !ok {
+			return invalid("isGateway: the subnet of %s has no first address for the gateway", ip.Address).
 				WithHint("name a gateway in the ipam section")
 		}
+		p.res.IPs[i].Gateway = gw
 	}
-	if gw := ip.Gateway; gw.IsValid() && gw.Is4() != a.Is4() {
-		return ip, invalid("gateway %s of %s is of another family", gw, ip.Address)
-	} else if gw == a {
-		return ip, invalid("gateway %s is the pod's own address", gw)
-	}
-	ip.Interface = cni.Some(podInterface)
-	p.state.Addrs = append(p.state.Addrs, netstate.Addr{
-		Place: netstate.Pod, Dev: p.in.IfName, Prefix: ip.Address, DAD: p.conf.dad && a.Is6(),
-	})
-	return ip, nil
-}
-
-// podIPv6 lets the pod use IPv6 just as it is told, before the interface comes up: no addresses
-// and routes out of router advertisements, and none that are not usable yet.
-func (p *planner) podIPv6() {
-	set := func(dev, name, value string) {
-		p.state.Sysctls = append(p.state.Sysctls, netstate.Sysctl{
-			Place: netstate.Pod, Name: fmt.Sprintf("net/ipv6/conf/%s/%s", dev, name), Value: value, Shared: dev == "lo",
-		})
-	}
-	set("lo", "disable_ipv6", "0")
-	dev := p.in.IfName
-	set(dev, "disable_ipv6", "0")
-	set(dev, "keep_addr_on_down", "1")
-	set(dev, "accept_ra", "0")
-	set(dev, "autoconf", "0")
-	if p.conf.dad {
-		set(dev, "accept_dad", "1")
-		set(dev, "enhanced_dad", "1")
-	} else {
-		set(dev, "accept_dad", "0")
-	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/ipamconf"
 	"github.com/cleat-cni/cleat/plugin"
 )
 
@@ -23,10 +24,10 @@ type Config struct {
 // ipamConf is the ipam section as it is written. The embedded range is the old form of a single set.
 type ipamConf struct {
 	rangeConf
-	Ranges     [][]*rangeConf `json:"ranges"`
-	Routes     []*routeConf   `json:"routes"`
-	ResolvConf string         `json:"resolvConf"`
-	DataDir    string         `json:"dataDir"`
+	Ranges     [][]*rangeConf    `json:"ranges"`
+	Routes     []*ipamconf.Route `json:"routes"`
+	ResolvConf string            `json:"resolvConf"`
+	DataDir    string            `json:"dataDir"`
 }
 
 type rangeConf struct {
@@ -34,16 +35,6 @@ type rangeConf struct {
 	RangeStart string `json:"rangeStart"`
 	RangeEnd   string `json:"rangeEnd"`
 	Gateway    string `json:"gateway"`
-}
-
-type routeConf struct {
-	Dst      string `json:"dst"`
-	GW       string `json:"gw"`
-	MTU      int    `json:"mtu"`
-	AdvMSS   int    `json:"advmss"`
-	Priority int    `json:"priority"`
-	Table    *int   `json:"table"`
-	Scope    *int   `json:"scope"`
 }
 
 func invalid(format string, args ...any) *cni.Error {
@@ -72,7 +63,7 @@ func parse(req *plugin.Request) (Config, error) {
 	if err := checkFamilies(c.sets, req.Conf.CNIVersion); err != nil {
 		return Config{}, err
 	}
-	if c.routes, err = parseRoutes(ipam.Routes); err != nil {
+	if c.routes, err = ipamconf.ParseRoutes(ipam.Routes); err != nil {
 		return Config{}, err
 	}
 	// What is asked for matters to an ADD alone, and must not keep a DEL from freeing.
@@ -142,78 +133,17 @@ func writtenSets(req *plugin.Request, ipam ipamConf) ([]writtenSet, error) {
 	return all, nil
 }
 
-func parseRoutes(list []*routeConf) ([]cni.Route, error) {
-	var routes []cni.Route
-	for i, r := range list {
-		path := fmt.Sprintf("ipam.routes[%d]", i)
-		if r == nil {
-			return nil, invalid("%s is null: remove it", path)
-		}
-		if r.Dst == "" {
-			return nil, invalid("%s.dst is missing", path)
-		}
-		dst, err := netip.ParsePrefix(r.Dst)
-		if err != nil {
-			return nil, invalid("%s.dst: %q is not an address with a prefix length, as 10.2.0.0/16", path, r.Dst)
-		}
-		route := cni.Route{Dst: dst, MTU: r.MTU, AdvMSS: r.AdvMSS, Priority: r.Priority}
-		if r.GW != "" {
-			if route.GW, err = parseAddr(path+".gw", r.GW); err != nil {
-				return nil, err
-			}
-			if route.GW.Is4() != dst.Addr().Is4() {
-				return nil, invalid("%s.gw: %s is of another family than %s", path, route.GW, dst)
-			}
-		}
-		if r.Table != nil {
-			route.Table = cni.Some(*r.Table)
-		}
-		if r.Scope != nil {
-			route.Scope = cni.Some(*r.Scope)
-		}
-		routes = append(routes, route)
-	}
-	return routes, nil
-}
-
-// requested reads the addresses that the ADD asks for. Those of the runtime's ips win over args.cni.ips, and that
-// key, if it is there, over IP of CNI_ARGS (CNI conventions: a plugin must then ignore CNI_ARGS).
+// requested reads the addresses that the ADD asks for.
 func requested(req *plugin.Request) ([]netip.Addr, error) {
-	// The plugin whose delegate this is called it with its own arguments too.
-	if err := req.Args.Only("IP", "MAC", "GATEWAY"); err != nil {
-		return nil, err
-	}
-	var ips []string
-	if _, err := req.Conf.RuntimeConfig("ips", &ips); err != nil {
-		return nil, err
-	}
-	if len(ips) > 0 {
-		return parseRequested("runtimeConfig.ips", ips)
-	}
-	there, err := req.Conf.Arg("ips", &ips)
+	wishes, _, err := ipamconf.Wishes(req)
 	if err != nil {
 		return nil, err
 	}
-	if there {
-		return parseRequested("args.cni.ips", ips)
-	}
-	text, _ := req.Args.Get("IP")
-	if text == "" {
-		return nil, nil
-	}
-	a, err := parseRequestedAddr(text)
-	if err != nil {
-		return nil, cni.Errorf(cni.CodeInvalidEnvironment, "CNI_ARGS IP: %w", err)
-	}
-	return []netip.Addr{a}, nil
-}
-
-func parseRequested(path string, ips []string) ([]netip.Addr, error) {
 	var addrs []netip.Addr
-	for i, text := range ips {
-		a, err := parseRequestedAddr(text)
+	for _, w := range wishes {
+		a, err := parseRequestedAddr(w.Text)
 		if err != nil {
-			return nil, invalid("%s[%d]: %w", path, i, err)
+			return nil, cni.Errorf(w.Code, "%s: %w", w.Path, err)
 		}
 		addrs = append(addrs, a)
 	}
@@ -229,14 +159,6 @@ func parseRequestedAddr(text string) (netip.Addr, error) {
 	}
 	if err != nil || a.Zone() != "" {
 		return netip.Addr{}, fmt.Errorf("%q is not an address", text)
-	}
-	return a.Unmap(), nil
-}
-
-func parseAddr(path, text string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(text)
-	if err != nil || a.Zone() != "" {
-		return netip.Addr{}, invalid("%s: %q is not an address", path, text)
 	}
 	return a.Unmap(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/ipamconf"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -95,7 +96,7 @@ func parseRange(path string, conf rangeConf) (placed, error) {
 		if bound.text == "" {
 			continue
 		}
-		if *bound.into, err = parseAddr(path+bound.key, bound.text); err != nil {
+		if *bound.into, err = ipamconf.ParseAddr(path+bound.key, bound.text); err != nil {
 			return placed{}, err
 		}
 		if !subnet.Contains(*bound.into) {
@@ -106,7 +107,7 @@ func parseRange(path string, conf rangeConf) (placed, error) {
 		return placed{}, invalid("%s: rangeStart %s is after rangeEnd %s", path, r.Start, r.End)
 	}
 	if conf.Gateway != "" {
-		if r.Gateway, err = parseAddr(path+".gateway", conf.Gateway); err != nil {
+		if r.Gateway, err = ipamconf.ParseAddr(path+".gateway", conf.Gateway); err != nil {
 			return placed{}, err
 		}
 		// One outside of the subnet is legitimate: fe80::1, or a host that answers for all.

@@ -1,0 +1,116 @@
+package plugins_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// routedNetwork is a network of two families, each pod on a wire of its own.
+const routedNetwork = `{"cniVersion":"1.1.0","name":"pods","plugins":[
+  {"type":"loopback"},
+  {"type":"ptp","ipMasq":true,"ipam":{"type":"numbered","subnets":["10.88.0.0/16","fd00:88::/64"],"routes":["0.0.0.0/0","::/0"]}},
+  {"type":"portmap","capabilities":{"portMappings":true}}]}`
+
+func TestRoutedPodsTalk(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, m *machine) {
+		ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
+		a := m.attach(m.newPod(2, routedNetwork, ports...), "tcp :80", "udp :53")
+		b := m.attach(m.newPod(3, routedNetwork), "tcp :80", "udp :53")
+		m.serve(m.outside, "tcp", ":8080", "outside")
+		for name, i := range families {
+			t.Run(name, func(t *testing.T) {
+				ipA, ipB := a.address(i == 1).String(), b.address(i == 1).String()
+				gateway := []string{"10.88.0.1", "fd00:88::1"}[i]
+				m.expect(t, []call{
+					{"pod to pod", b.ns, "tcp", at(ipA, 80), "pod2 sees " + ipB},
+					{"pod to pod back", a.ns, "udp", at(ipB, 53), "pod3 sees " + ipA},
+					{"host to pod", m.host, "tcp", at(ipA, 80), "pod2 sees " + gateway},
+					{"pod to the world", a.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
+					{"the world to a port", m.outside, "tcp", at(hostAddr[i], 8080), "pod2 sees " + outsideAddr[i]},
+					{"the world to a port, udp", m.outside, "udp", at(hostAddr[i], 5353), "pod2 sees " + outsideAddr[i]},
+					{"host to its port", m.host, "tcp", at(hostAddr[i], 8080), "pod2 sees " + hostAddr[i]},
+					{"the pod itself", a.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
+					{"sibling", b.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
+					{"sibling by the gateway", b.ns, "udp", at(gateway, 5353), "pod2 sees " + gateway},
+				})
+			})
+		}
+		m.expect(t, []call{{"localhost", m.host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"}})
+		for _, p := range []*pod{a, b} {
+			if found := m.check(t, p.attachment); found != "" {
+				t.Errorf("CHECK of pod%d: %s", p.pod, found)
+			}
+		}
+		// Behind lo, with its two addresses: the host's end, the pod's, whose the addresses are.
+		if list := a.prev.Interfaces; len(list) != 3 || list[1].Sandbox != "" || list[2].Name != "eth0" || a.prev.IPs[2].Interface != cni.Some(2) {
+			t.Errorf("result %+v", a.prev)
+		}
+	})
+}
+
+// TestRoutedSeveralAddresses: two subnets of a family, and an address that is all of its subnet.
+func TestRoutedSeveralAddresses(t *testing.T) {
+	m := newMachine(t)
+	conf := func(subnets string) string { return strings.Replace(routedNetwork, `"10.88.0.0/16"`, subnets, 1) }
+	a := m.attach(m.newPod(2, conf(`"10.88.0.0/16","10.89.0.0/16"`)), "tcp :80")
+	b := m.attach(m.newPod(3, conf(`"10.88.0.0/16","10.90.0.0/24"`)))
+	m.expect(t, []call{
+		{"the first address", b.ns, "tcp", "10.88.0.2:80", "pod2 sees 10.88.0.3"},
+		{"the second address", m.host, "tcp", "10.89.0.2:80", "pod2 sees 10.88.0.1"},
+		{"IPv6", b.ns, "tcp", "[fd00:88::2]:80", "pod2 sees fd00:88::3"},
+	})
+	if found := m.check(t, a.attachment); found != "" {
+		t.Errorf("CHECK: %s", found)
+	}
+}
+
+// TestRoutedNothingIsLeft is W-M1 and W-M3: a DEL with whatever is known leaves what one ADD and DEL leave, and so does an
+// ADD that fails.
+func TestRoutedNothingIsLeft(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, m *machine) {
+		ports := []cni.PortMapping{tcp(8080, 80)}
+		text := func() string {
+			all := m.rules() + m.run(m.host, "ip route show table all") + m.run(m.host, "ip -6 route show table all") + m.run(m.host, "ip -o link")
+			var lines []string
+			for line := range strings.Lines(all) {
+				if !strings.Contains(line, "up0") && !strings.Contains(line, "lo") { // come and go by themselves
+					lines = append(lines, line)
+				}
+			}
+			return strings.Join(lines, "")
+		}
+		var before string
+		for i, forget := range []func(p *pod){
+			func(*pod) {},
+			func(*pod) {},
+			func(p *pod) { p.netns = "" },
+			func(p *pod) { p.prev = nil },
+			func(p *pod) { p.netns, p.prev, p.ports = "", nil, nil },
+		} {
+			p := m.attach(m.newPod(2, routedNetwork, ports...))
+			forget(p)
+			m.del(t, p.attachment)
+			m.del(t, p.attachment)
+			if i == 0 {
+				before = text()
+			} else if diff := cmp.Diff(before, text()); diff != "" {
+				t.Errorf("run %d left something (-before +after):\n%s", i, diff)
+			}
+		}
+		taken := m.newPod(2, routedNetwork, ports...)
+		m.run(taken.ns, "ip link add eth0 type bridge")
+		err := m.tryAdd(t, taken.attachment)
+		if !errors.Is(err, netstate.ErrExist) || !strings.Contains(err.Error(), "eth0") {
+			t.Errorf("ADD into a pod that has an eth0: %v", err)
+		}
+		if diff := cmp.Diff(before, text()); diff != "" {
+			t.Errorf("an ADD that failed left something (-before +after):\n%s", diff)
+		}
+	})
+}
