@@ -182,17 +182,5 @@ func checkFlow(f Flow) error {
 	return nil
 }
 
-// Ref names the link.
-func (l Link) Ref() Ref { return Ref{Place: l.Place, Name: l.Name} }
-
-// PeerRef names the other end of a veth; without a place it is on the host.
-func (l Link) PeerRef() Ref {
-	ref := Ref{Place: l.PeerPlace, Name: l.Peer}
-	if ref.Place == "" {
-		ref.Place = Host
-	}
-	return ref
-}
-
 // fits32 reports whether the kernel's 32 bits for a number hold it.
 func fits32(n int) bool { return n >= 0 && int64(n) <= math.MaxUint32 }

@@ -37,7 +37,9 @@ func TestCheck(t *testing.T) {
 		{"route", func(s *netstate.State) { s.Routes[0].Dst = netip.MustParsePrefix("10.0.0.1/8") }, "host bits"},
 		{"route-way", func(s *netstate.State) { s.Routes[0].Dev, s.Routes[0].Via = "", netip.Addr{} }, "neither"},
 		{"rule", func(s *netstate.State) { s.Rules[0].Table = -1 }, "range"},
-		{"neighbour", func(s *netstate.State) { s.Neighbours = []netstate.Neighbour{{Place: pod, Dev: "eth0", MAC: "02:00:00:00:00:01"}} }, "no address"},
+		{"neighbour", func(s *netstate.State) {
+			s.Neighbours = []netstate.Neighbour{{Place: pod, Dev: "eth0", MAC: "02:00:00:00:00:01"}}
+		}, "no address"},
 		{"qdisc", func(s *netstate.State) { s.Qdiscs = []netstate.Qdisc{{Place: pod, Dev: "eth0", Kind: "tbf"}} }, "tbf needs"},
 		{"filter", func(s *netstate.State) { s.Filters = []netstate.Filter{{Place: pod, Dev: "eth0"}} }, "no name"},
 		{"flow", func(s *netstate.State) { s.Flows[0].Port = 0 }, "port 0"},

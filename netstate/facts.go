@@ -2,6 +2,31 @@ package netstate
 
 import "slices"
 
+// Query says what a planner needs to know about the kernel before it plans.
+type Query struct {
+	Links  []Ref // these links, with their addresses
+	Uplink bool  // the host's interface of the default route (IPv4 first)
+	// UplinkIfMissing: Uplink is only needed where one of Links is missing.
+	UplinkIfMissing bool
+	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
+	NFTables bool
+}
+
+// Ref names a link.
+type Ref struct {
+	Place Place
+	Name  string
+}
+
+// Facts is what was seen: links and addresses that a Query asked for and that exist.
+type Facts struct {
+	Links  []Link
+	Addrs  []Addr
+	Uplink Link // zero when the host has no default route
+	// NoNFTables: it was asked, and this kernel has no nf_tables.
+	NoNFTables bool
+}
+
 // Link returns the link of that name, if it was seen.
 func (f Facts) Link(p Place, name string) (Link, bool) {
 	i := slices.IndexFunc(f.Links, func(l Link) bool { return l.Place == p && l.Name == name })

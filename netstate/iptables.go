@@ -24,7 +24,7 @@ type IptablesRule struct {
 	Rule  string `json:"rule,omitzero"`
 	First bool   `json:"first,omitzero"` // goes to the head of the chain, else to its end
 	Owner Owner  `json:"owner,omitzero"` // zero is shared: made if it is missing, and stays
-	Lives string `json:"lives,omitzero"` // as of an Element
+	Lives string `json:"lives,omitzero"` // as Element.Lives
 }
 
 // IptablesPlaces are the tables that may hold rules of an attachment, for a removal that knows no more of them. Where

@@ -35,6 +35,29 @@ type Object interface {
 	String() string
 }
 
+// PlaceOf returns the place of an object that has one; all others are on the host.
+func PlaceOf(o Object) Place {
+	switch o := o.(type) {
+	case Link:
+		return o.Place
+	case Sysctl:
+		return o.Place
+	case Addr:
+		return o.Place
+	case Route:
+		return o.Place
+	case Rule:
+		return o.Place
+	case Neighbour:
+		return o.Place
+	case Qdisc:
+		return o.Place
+	case Filter:
+		return o.Place
+	}
+	return Host
+}
+
 // State is what should exist for one or several plugins of one attachment, or what
 // was seen. The order of the slices is the order in which they are made.
 type State struct {
@@ -80,6 +103,18 @@ type Link struct {
 	Recorded []string `json:"-"`
 	// Shared: made if missing, else brought to what is said here; never removed, belongs to nobody.
 	Shared bool `json:"shared,omitzero"`
+}
+
+// Ref names the link.
+func (o Link) Ref() Ref { return Ref{Place: o.Place, Name: o.Name} }
+
+// PeerRef names the other end of a veth; without a place it is on the host.
+func (o Link) PeerRef() Ref {
+	ref := Ref{Place: o.PeerPlace, Name: o.Peer}
+	if ref.Place == "" {
+		ref.Place = Host
+	}
+	return ref
 }
 
 // Port is how a link behaves as a bridge port.
@@ -240,31 +275,6 @@ type Difference struct {
 	Object string `json:"object"` // the key
 	Want   string `json:"want"`   // canonical line, "" for an object that should not be there
 	Have   string `json:"have"`   // canonical line of what is there, "" for nothing
-}
-
-// Query says what a planner needs to know about the kernel before it plans.
-type Query struct {
-	Links  []Ref // these links, with their addresses
-	Uplink bool  // the host's interface of the default route (IPv4 first)
-	// UplinkIfMissing: Uplink is only needed where one of Links is missing.
-	UplinkIfMissing bool
-	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
-	NFTables bool
-}
-
-// Ref names a link.
-type Ref struct {
-	Place Place
-	Name  string
-}
-
-// Facts is what was seen: links and addresses that a Query asked for and that exist.
-type Facts struct {
-	Links  []Link
-	Addrs  []Addr
-	Uplink Link // zero when the host has no default route
-	// NoNFTables: it was asked, and this kernel has no nf_tables.
-	NoNFTables bool
 }
 
 // Freed is an object that GC removed, or would remove.

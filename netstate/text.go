@@ -140,7 +140,7 @@ func (o Addr) String() string {
 	return l.String()
 }
 
-// Key is destination, table and priority, by which the kernel tells routes apart.
+// Key is destination, table, priority and device.
 func (o Route) Key() string {
 	l := newLine(o.Place, "route", o.Dst.String())
 	word(l, "table", o.Table)
