@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/mdlayher/netlink"
@@ -49,12 +50,7 @@ func (c *change) addAddrs(ctx context.Context, b *batch, p netstate.Place) error
 }
 
 func hasAddr(d *device, p netip.Prefix) bool {
-	for _, a := range d.addrs {
-		if a.Prefix == p {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.addrs, func(a netstate.Addr) bool { return a.Prefix == p })
 }
 
 func deleteAddr(a *netstate.Addr, index int32) *request {

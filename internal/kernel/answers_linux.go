@@ -73,7 +73,7 @@ type hop struct {
 // hop asks for the route to an address.
 func (c *conn) hop(ctx context.Context, addr netip.Addr) (hop, error) {
 	m := newMessage(unix.SizeofRtMsg)
-	m.family()[0] = familyOf(addr)
+	m.family()[0] = family(addr)
 	m.family()[1] = uint8(addr.BitLen())
 	m.bytes(unix.RTA_DST, addr.AsSlice())
 	var h hop
@@ -101,13 +101,6 @@ func isUnroutable(errno unix.Errno) bool {
 		return true
 	}
 	return false
-}
-
-func familyOf(addr netip.Addr) uint8 {
-	if addr.Is4() {
-		return unix.AF_INET
-	}
-	return unix.AF_INET6
 }
 
 // The states in which a neighbour's address is proved, and in which it is known but may be out of date.
@@ -163,7 +156,7 @@ func (k *Kernel) resolve(ctx context.Context, index int32, addr netip.Addr) (boo
 // neighbourState is the state of a neighbour entry; 0 without one.
 func (c *conn) neighbourState(ctx context.Context, index int32, addr netip.Addr) (uint16, error) {
 	var state uint16
-	r := &request{kind: unix.RTM_GETNEIGH, body: neighbourBody(index, addr, 0, 0), accept: isMissing,
+	r := &request{kind: unix.RTM_GETNEIGH, body: neighbourMessage(index, addr, 0), accept: isMissing,
 		reply: func(_ uint16, b []byte) { state = neighbourOf(b, index, addr) }}
 	return state, c.run1(ctx, r)
 }
@@ -171,29 +164,18 @@ func (c *conn) neighbourState(ctx context.Context, index int32, addr netip.Addr)
 // probe has the kernel ask for an address: for the first time, or, where an answer was had some time ago, again. Left to
 // itself it would believe an old answer for another five seconds.
 func (c *conn) probe(ctx context.Context, index int32, addr netip.Addr, state uint16) error {
-	flags, to := uint8(unix.NTF_USE), uint16(unix.NUD_NONE)
+	m := neighbourMessage(index, addr, unix.NUD_NONE)
 	if state&neighbourOld != 0 {
-		flags, to = 0, unix.NUD_PROBE
+		m = neighbourMessage(index, addr, unix.NUD_PROBE)
+	} else {
+		m.family()[ndmFlags] = unix.NTF_USE
 	}
-	return c.run1(ctx, &request{kind: unix.RTM_NEWNEIGH, flags: unix.NLM_F_CREATE | unix.NLM_F_REPLACE,
-		body: neighbourBody(index, addr, to, flags), step: "resolve"})
-}
-
-// neighbourBody starts a message about a neighbour: struct ndmsg and its address.
-func neighbourBody(index int32, addr netip.Addr, state uint16, flags uint8) message {
-	m := newMessage(unix.SizeofNdMsg)
-	b := m.family()
-	b[0] = familyOf(addr)
-	native.PutUint32(b[4:], uint32(index))
-	native.PutUint16(b[8:], state)
-	b[10] = flags
-	m.bytes(unix.NDA_DST, addr.AsSlice())
-	return m
+	return c.run1(ctx, &request{kind: unix.RTM_NEWNEIGH, flags: unix.NLM_F_CREATE | unix.NLM_F_REPLACE, body: m, step: "resolve"})
 }
 
 // neighbourOf reads the state of a neighbour from struct ndmsg and what follows it; 0 if it is about another one.
 func neighbourOf(b []byte, index int32, addr netip.Addr) uint16 {
-	if len(b) < unix.SizeofNdMsg || b[0] != familyOf(addr) || int32(native.Uint32(b[4:])) != index {
+	if len(b) < unix.SizeofNdMsg || b[0] != family(addr) || int32(native.Uint32(b[4:])) != index {
 		return 0
 	}
 	for kind, v := range attributes(b[unix.SizeofNdMsg:]) {

@@ -181,7 +181,7 @@ func (c *change) addSettings(ctx context.Context, b *batch, p netstate.Place) er
 		if l.Place != p {
 			continue
 		}
-		d, err := c.device(ctx, refOf(l))
+		d, err := c.device(ctx, l.Ref())
 		if err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func putARPNotify(m *message) {
 
 // addUp brings a link up, or down if the state says so, unless it is so.
 func (c *change) addUp(ctx context.Context, b *batch, l *netstate.Link) error {
-	d, err := c.device(ctx, refOf(l))
+	d, err := c.device(ctx, l.Ref())
 	if err != nil || d.up() == !l.Down {
 		return err
 	}
@@ -324,7 +324,7 @@ func (c *change) addUp(ctx context.Context, b *batch, l *netstate.Link) error {
 
 // addOpen brings an end up that this call made, together with its owner's name and its behaviour as a port.
 func (c *change) addOpen(ctx context.Context, b *batch, l *netstate.Link) error {
-	d, err := c.device(ctx, refOf(l))
+	d, err := c.device(ctx, l.Ref())
 	if err != nil {
 		return err
 	}

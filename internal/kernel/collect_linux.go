@@ -32,7 +32,7 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 	}
 	var errs []error
 	if !dryRun {
-		errs = append(errs, k.host.with(func(c *conn) error { return shutLinks(ctx, c, stale) }))
+		errs = append(errs, k.host.with(func(c *conn) error { return runAll(ctx, c, setDown(stale)) }))
 	}
 	elements, err := k.collectElements(ctx, network, keep, dryRun)
 	freed, errs = append(freed, elements...), append(errs, err)
@@ -92,13 +92,14 @@ func (k *Kernel) staleLinks(ctx context.Context, network string, keep map[string
 	return stale, freed, nil
 }
 
-func shutLinks(ctx context.Context, c *conn, list []*device) error {
+// setDown are the requests that take links down. They do not depend on each other.
+func setDown(list []*device) batch {
 	var b batch
 	for _, d := range list {
 		b = append(b, &request{kind: unix.RTM_SETLINK, body: linkMessage(d.index, 0, unix.IFF_UP), object: d.key(),
 			step: "set down", accept: isMissing})
 	}
-	return runAll(ctx, c, b)
+	return b
 }
 
 // runAll runs requests that do not depend on each other.

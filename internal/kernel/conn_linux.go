@@ -190,8 +190,7 @@ func answered(batch []*request, b []byte) bool {
 // finish notes the kernel's answer.
 func (r *request) finish(err error) {
 	r.done, r.made = true, err == nil
-	var errno unix.Errno
-	if r.accept != nil && errors.As(err, &errno) && r.accept(errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok && r.accept != nil && r.accept(errno) {
 		err = nil
 	}
 	if err != nil {

@@ -74,7 +74,7 @@ func TestDeletionOutlivesItsCaller(t *testing.T) {
 	var d *device
 	err := k.host.with(func(c *conn) error {
 		var err error
-		d, err = c.link(t.Context(), refOf(&st.Links[0]))
+		d, err = c.link(t.Context(), st.Links[0].Ref())
 		return err
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func TestDeletionOutlivesItsCaller(t *testing.T) {
 	}
 	k.common.deletes.Wait()
 	err = k.host.with(func(c *conn) error {
-		_, err := c.link(t.Context(), refOf(&st.Links[0]))
+		_, err := c.link(t.Context(), st.Links[0].Ref())
 		return err
 	})
 	if !errors.Is(err, netstate.ErrNotExist) {

@@ -65,7 +65,7 @@ func (c *comparison) find(ctx context.Context, ref netstate.Ref) (*device, error
 func (c *comparison) links(ctx context.Context) error {
 	for i := range c.state.Links {
 		want := &c.state.Links[i]
-		d, err := c.find(ctx, refOf(want))
+		d, err := c.find(ctx, want.Ref())
 		if err != nil {
 			return err
 		}

@@ -289,7 +289,7 @@ func (m *machine) nft(path string) []string {
 	var ruleset struct {
 		Nftables []map[string]map[string]any
 	}
-	out := m.run(path, "nft", "-j", "list", "ruleset")
+	out := m.run(path, "nft", "-s", "-j", "list", "ruleset")
 	if err := json.Unmarshal(out, &ruleset); err != nil {
 		m.t.Fatalf("nft: %v in %s", err, out)
 	}

@@ -43,13 +43,6 @@ type Kernel struct {
 	tried   map[string]bool // states, as text, that Supports has made
 }
 
-// Stats counts what a Kernel sent.
-type Stats struct {
-	Rtnetlink       uint64 // messages
-	NftTransactions uint64
-	NftMessages     uint64
-}
-
 // New returns a Kernel. It opens no socket yet.
 func New(cfg Config) (*Kernel, error) {
 	k := &Kernel{log: cfg.Log}
@@ -83,17 +76,6 @@ func (k *Kernel) Close() error {
 		err = errors.Join(err, k.host.ns.Close())
 	}
 	return err
-}
-
-// Stats returns what was sent so far.
-func (k *Kernel) Stats() Stats {
-	s := Stats{Rtnetlink: k.common.sent.Load()}
-	k.rulesMu.Lock()
-	defer k.rulesMu.Unlock()
-	if k.rules != nil {
-		s.NftTransactions, s.NftMessages = k.rules.stats()
-	}
-	return s
 }
 
 // ruleset returns the host's nft half, which is opened the first time.

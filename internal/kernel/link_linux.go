@@ -22,6 +22,17 @@ const (
 	ipv6ConfAddrGenMode  = 47 // DEVCONF_ADDR_GEN_MODE
 )
 
+// The kinds of links and qdiscs that are made here.
+const (
+	kindVeth   = "veth"
+	kindBridge = "bridge"
+	kindIFB    = "ifb"
+	kindDummy  = "dummy"
+
+	kindTBF     = "tbf"
+	kindIngress = "ingress"
+)
+
 // device is a link as the kernel describes it.
 type device struct {
 	place         netstate.Place

@@ -33,17 +33,17 @@ func (c *change) tryLinks(ctx context.Context) error {
 	done := map[netstate.Ref]bool{}
 	for i := range c.state.Links {
 		l := &c.state.Links[i]
-		if done[refOf(l)] {
+		if done[l.Ref()] {
 			continue
 		}
-		done[refOf(l)] = true
+		done[l.Ref()] = true
 		var err error
 		switch l.Kind {
 		case "":
-			_, err = c.device(ctx, refOf(l))
+			_, err = c.device(ctx, l.Ref())
 		case kindVeth:
 			other := c.otherEnd(l)
-			done[refOf(other)] = true
+			done[other.Ref()] = true
 			err = c.makeVeth(ctx, l, other)
 		case kindBridge, kindIFB, kindDummy:
 			err = c.makeSimple(ctx, l)
@@ -62,7 +62,7 @@ func (c *change) otherEnd(l *netstate.Link) *netstate.Link {
 	if o := findPeer(c.state.Links, l); o != nil {
 		return o
 	}
-	ref := peerRef(l)
+	ref := l.PeerRef()
 	return &netstate.Link{Place: ref.Place, Name: ref.Name, Kind: kindVeth, MTU: l.MTU, Shared: l.Shared}
 }
 
@@ -137,12 +137,12 @@ func (c *change) became(l *netstate.Link, d *device) {
 	if m := c.devices[netstate.Ref{Place: l.Place, Name: l.Master}]; m != nil {
 		d.master = m.index
 	}
-	c.devices[refOf(l)] = d
+	c.devices[l.Ref()] = d
 }
 
 // findShared looks for a shared link. One of another kind is netstate.ErrExist.
 func (c *change) findShared(ctx context.Context, l *netstate.Link) (bool, error) {
-	d, err := c.device(ctx, refOf(l))
+	d, err := c.device(ctx, l.Ref())
 	switch {
 	case errors.Is(err, netstate.ErrNotExist):
 		return false, nil
@@ -176,7 +176,7 @@ func (c *change) create(ctx context.Context, l *netstate.Link, m message) (*devi
 		err = r.err
 	}
 	if err == nil && d == nil {
-		d, err = conn.link(ctx, refOf(l))
+		d, err = conn.link(ctx, l.Ref())
 	}
 	if r.changed() && !l.Shared {
 		made := d

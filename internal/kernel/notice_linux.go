@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,8 +62,7 @@ func (n *notices) subscribe() (syscall.RawConn, error) {
 func onlyDeletions(fd int) error {
 	const typeOffset = 4
 	// The filter's loads are big endian, the header's type is native.
-	kind := uint32(native.AppendUint16(nil, unix.RTM_DELLINK)[0])<<8 |
-		uint32(native.AppendUint16(nil, unix.RTM_DELLINK)[1])
+	kind := uint32(binary.BigEndian.Uint16(native.AppendUint16(nil, unix.RTM_DELLINK)))
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: typeOffset},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 0, Jf: 1, K: kind},

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -66,7 +64,7 @@ func (r *removal) find(ctx context.Context) error {
 }
 
 func (r *removal) findHost(ctx context.Context, l *netstate.Link) error {
-	d, err := r.lookup(ctx, refOf(l))
+	d, err := r.lookup(ctx, l.Ref())
 	if errors.Is(err, netstate.ErrNotExist) {
 		return nil
 	}
@@ -76,22 +74,22 @@ func (r *removal) findHost(ctx context.Context, l *netstate.Link) error {
 	if d.kind == l.Kind && ours(d, r.state.Owner) {
 		r.doom(d)
 		if o := findPeer(r.state.Links, l); o != nil && l.Kind == kindVeth {
-			r.going[refOf(o)] = true
+			r.going[o.Ref()] = true
 		}
 	}
 	return nil
 }
 
 func (r *removal) findPod(ctx context.Context, l *netstate.Link) error {
-	if r.going[refOf(l)] {
+	if r.going[l.Ref()] {
 		return nil
 	}
 	if l.Kind == kindVeth {
-		if o := findPeer(r.state.Links, l); o != nil && r.devices[refOf(o)] != nil {
+		if o := findPeer(r.state.Links, l); o != nil && r.devices[o.Ref()] != nil {
 			return nil // the host's end is there and not ours: neither is this one
 		}
 	}
-	d, err := r.lookup(ctx, refOf(l))
+	d, err := r.lookup(ctx, l.Ref())
 	if errors.Is(err, netstate.ErrNotExist) {
 		return nil
 	}
@@ -133,16 +131,13 @@ func (r *removal) doom(d *device) {
 	r.going[d.ref()] = true
 }
 
+func (r *removal) doomedIn(p netstate.Place) []*device {
+	return slices.DeleteFunc(slices.Clone(r.doomed), func(d *device) bool { return d.place != p })
+}
+
 // shut takes the host's ends down, so that no packet passes while the rest goes.
 func (r *removal) shut(ctx context.Context) error {
-	var b batch
-	for _, d := range r.doomed {
-		if d.place == netstate.Host {
-			b = append(b, &request{kind: unix.RTM_SETLINK, body: linkMessage(d.index, 0, unix.IFF_UP), object: d.key(),
-				step: "set down", accept: isMissing})
-		}
-	}
-	return r.send(ctx, netstate.Host, b)
+	return r.send(ctx, netstate.Host, setDown(r.doomedIn(netstate.Host)))
 }
 
 // send runs a batch whose requests do not depend on each other.
@@ -154,11 +149,7 @@ func (w *work) send(ctx context.Context, p netstate.Place, b batch) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{c.run(ctx, b...)}
-	for _, r := range b {
-		errs = append(errs, r.failure())
-	}
-	return errors.Join(errs...)
+	return runAll(ctx, c, b)
 }
 
 func (r *removal) removeRules(ctx context.Context, sweep bool) error {
@@ -237,22 +228,16 @@ func (r *removal) clear(ctx context.Context, p netstate.Place) error {
 // makes reports whether the state makes the link for its owner alone.
 func (r *removal) makes(ref netstate.Ref) bool {
 	return slices.ContainsFunc(r.state.Links, func(l netstate.Link) bool {
-		return refOf(&l) == ref && l.Kind != "" && !l.Shared
+		return l.Ref() == ref && l.Kind != "" && !l.Shared
 	})
 }
 
 func (r *removal) deleteLinks(ctx context.Context) error {
 	var errs []error
 	for _, p := range r.places {
-		var list []*device
-		for _, d := range r.doomed {
-			if d.place == p {
-				list = append(list, d)
-			}
-		}
 		sp, err := r.s.space(p)
 		if err == nil {
-			err = sp.deleteLinks(ctx, list...)
+			err = sp.deleteLinks(ctx, r.doomedIn(p)...)
 		}
 		errs = append(errs, err)
 	}

@@ -38,9 +38,7 @@ func (c *change) addRoutes(ctx context.Context, b *batch, p netstate.Place) erro
 		}
 		*b = append(*b, r)
 	}
-	if err := c.addRules(b, p); err != nil {
-		return err
-	}
+	c.addRules(b, p)
 	return c.addNeighbours(ctx, b, p)
 }
 

@@ -2,9 +2,7 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +11,7 @@ import (
 )
 
 // addRules adds the routing rules of one place.
-func (c *change) addRules(b *batch, p netstate.Place) error {
+func (c *change) addRules(b *batch, p netstate.Place) {
 	for i := range c.state.Rules {
 		rl := &c.state.Rules[i]
 		if rl.Place != p {
@@ -27,7 +25,6 @@ func (c *change) addRules(b *batch, p netstate.Place) error {
 		}
 		*b = append(*b, r)
 	}
-	return nil
 }
 
 func deleteRule(rl *netstate.Rule) *request {
@@ -52,8 +49,7 @@ func ruleMessage(rl *netstate.Rule) message {
 	h := m.family()
 	h[0] = ruleFamily(rl)
 	h[7] = unix.FR_ACT_TO_TBL
-	putTable(&m, routeTable(rl.Table), &m.family()[4], unix.FRA_TABLE)
-	h = m.family()
+	putTable(&m, routeTable(rl.Table), &h[4], unix.FRA_TABLE)
 	if rl.From.IsValid() {
 		h[2] = uint8(rl.From.Bits())
 		if rl.From.Bits() > 0 {
@@ -115,101 +111,4 @@ func (c *conn) rules(ctx context.Context, place netstate.Place, family uint8) ([
 		return nil, fmt.Errorf("list rules of the %s: %w", place, err)
 	}
 	return list, nil
-}
-
-// addNeighbours adds the permanent neighbours of one place.
-func (c *change) addNeighbours(ctx context.Context, b *batch, p netstate.Place) error {
-	for i := range c.state.Neighbours {
-		n := &c.state.Neighbours[i]
-		if n.Place != p {
-			continue
-		}
-		d, err := c.device(ctx, netstate.Ref{Place: p, Name: n.Dev})
-		if err != nil {
-			return about(n, err)
-		}
-		m, err := neighbourMessage(n, d.index)
-		if err != nil {
-			return about(n, err)
-		}
-		flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
-		if !d.made {
-			// What the kernel learned by itself is replaced; what somebody set is not.
-			seen, err := c.neighbour(ctx, n, d.index)
-			if err != nil {
-				return err
-			}
-			if seen != nil && !seen.permanent {
-				flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
-			}
-		}
-		r := &request{kind: unix.RTM_NEWNEIGH, flags: flags, body: m, object: n}
-		if !d.made {
-			r.undo = c.s.reverse(p, deleteNeighbour(n, d.index))
-		}
-		*b = append(*b, r)
-	}
-	return nil
-}
-
-func deleteNeighbour(n *netstate.Neighbour, index int32) *request {
-	return &request{kind: unix.RTM_DELNEIGH, body: neighbourHeader(n, index, 0), object: n, step: "remove", accept: isMissing}
-}
-
-// neighbourHeader is struct ndmsg with the address.
-func neighbourHeader(n *netstate.Neighbour, index int32, state uint16) message {
-	addr := n.Addr.Unmap()
-	m := newMessage(unix.SizeofNdMsg)
-	h := m.family()
-	h[0] = family(addr)
-	native.PutUint32(h[4:], uint32(index))
-	native.PutUint16(h[8:], state)
-	m.bytes(unix.NDA_DST, addr.AsSlice())
-	return m
-}
-
-func neighbourMessage(n *netstate.Neighbour, index int32) (message, error) {
-	hw, err := hardwareAddr(n.MAC)
-	if err != nil {
-		return nil, err
-	}
-	m := neighbourHeader(n, index, unix.NUD_PERMANENT)
-	m.bytes(unix.NDA_LLADDR, hw)
-	return m, nil
-}
-
-// seenNeighbour is a neighbour entry of the kernel.
-type seenNeighbour struct {
-	mac       string
-	permanent bool
-}
-
-func (w *work) neighbour(ctx context.Context, n *netstate.Neighbour, index int32) (*seenNeighbour, error) {
-	c, err := w.conn(n.Place)
-	if err != nil {
-		return nil, err
-	}
-	return c.neighbour(ctx, n, index)
-}
-
-// neighbour asks for one entry (Linux 5.0); nil if there is none.
-func (c *conn) neighbour(ctx context.Context, n *netstate.Neighbour, index int32) (*seenNeighbour, error) {
-	var seen *seenNeighbour
-	r := &request{kind: unix.RTM_GETNEIGH, body: neighbourHeader(n, index, 0), object: n, step: "look up",
-		reply: func(_ uint16, b []byte) {
-			if len(b) < unix.SizeofNdMsg {
-				return
-			}
-			seen = &seenNeighbour{permanent: native.Uint16(b[8:])&unix.NUD_PERMANENT != 0}
-			for kind, v := range attributes(b[unix.SizeofNdMsg:]) {
-				if kind == unix.NDA_LLADDR {
-					seen.mac = net.HardwareAddr(v).String()
-				}
-			}
-		}}
-	err := c.run1(ctx, r)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	return seen, err
 }

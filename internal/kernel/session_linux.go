@@ -43,34 +43,11 @@ func (s *Session) check(st netstate.State) error {
 		return nil
 	}
 	for _, o := range st.Objects() {
-		if placeOf(o) == netstate.Pod {
+		if netstate.PlaceOf(o) == netstate.Pod {
 			return about(o, errNoPod)
 		}
 	}
 	return nil
-}
-
-// placeOf is the place of an object that has one; of all others it is the host.
-func placeOf(o netstate.Object) netstate.Place {
-	switch o := o.(type) {
-	case netstate.Link:
-		return o.Place
-	case netstate.Sysctl:
-		return o.Place
-	case netstate.Addr:
-		return o.Place
-	case netstate.Route:
-		return o.Place
-	case netstate.Rule:
-		return o.Place
-	case netstate.Neighbour:
-		return o.Place
-	case netstate.Qdisc:
-		return o.Place
-	case netstate.Filter:
-		return o.Place
-	}
-	return netstate.Host
 }
 
 var errNoPod = fmt.Errorf("no namespace of a pod is open: %w", netstate.ErrNotNamespace)

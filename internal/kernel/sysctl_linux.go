@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -78,12 +79,11 @@ func (c *change) setSysctlsOf(p netstate.Place, list []netstate.Sysctl) error {
 	return err
 }
 
-// restoreSysctls writes values back, the last first. A value whose interface has gone is
-// success.
+// restoreSysctls writes values back, the last first. A value whose interface is gone needs none.
 func restoreSysctls(before []netstate.Sysctl) error {
 	var errs []error
-	for i := len(before) - 1; i >= 0; i-- {
-		if err := writeSysctl(before[i]); err != nil && !errors.Is(err, netstate.ErrNotExist) {
+	for _, s := range slices.Backward(before) {
+		if err := writeSysctl(s); err != nil && !errors.Is(err, netstate.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
@@ -154,8 +154,7 @@ func sysctlPath(s netstate.Sysctl) (string, error) {
 }
 
 func sysctlError(s netstate.Sysctl, step string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err // the path says no more than the object does
 	}
 	if !errors.Is(err, fs.ErrNotExist) {

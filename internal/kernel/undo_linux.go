@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,8 +33,8 @@ func (j *journal) rollback(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	errs := []error{cause}
-	for i := len(j.steps) - 1; i >= 0; i-- {
-		if err := j.steps[i](ctx); err != nil {
+	for _, undo := range slices.Backward(j.steps) {
+		if err := undo(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("undo: %w", err))
 		}
 	}
@@ -82,12 +83,5 @@ func (s *Session) deletion(d *device) undoFunc {
 
 // acceptOnly makes an accept of some error numbers.
 func acceptOnly(list ...unix.Errno) func(unix.Errno) bool {
-	return func(errno unix.Errno) bool {
-		for _, e := range list {
-			if errno == e {
-				return true
-			}
-		}
-		return false
-	}
+	return func(errno unix.Errno) bool { return slices.Contains(list, errno) }
 }

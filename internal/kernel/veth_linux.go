@@ -42,6 +42,21 @@ func (c *change) makeVeth(ctx context.Context, a, b *netstate.Link) error {
 	return err
 }
 
+// findPeer returns the link of the state that is the other end of the veth l: the one that l names, or that
+// names l.
+func findPeer(links []netstate.Link, l *netstate.Link) *netstate.Link {
+	for i := range links {
+		o := &links[i]
+		if o.Kind != kindVeth || o.Ref() == l.Ref() {
+			continue
+		}
+		if l.Peer != "" && l.PeerRef() == o.Ref() || o.Peer != "" && o.PeerRef() == l.Ref() {
+			return o
+		}
+	}
+	return nil
+}
+
 // createVeth makes the pair. An end that exists is the kernel's EEXIST.
 func (c *change) createVeth(ctx context.Context, a, b *netstate.Link) error {
 	m := linkMessage(0, 0, 0)
@@ -69,7 +84,7 @@ func (c *change) createVeth(ctx context.Context, a, b *netstate.Link) error {
 		return makeError(a, err)
 	}
 	c.became(a, d)
-	c.devices[refOf(b)] = &device{place: b.Place, name: b.Name, index: d.peer, kind: kindVeth, peer: d.index, made: true}
+	c.devices[b.Ref()] = &device{place: b.Place, name: b.Name, index: d.peer, kind: kindVeth, peer: d.index, made: true}
 	if d.peer == 0 {
 		return about(a, fmt.Errorf("the kernel does not say which link is its peer: %w", netstate.ErrUnsupported))
 	}
@@ -134,12 +149,12 @@ func (c *change) findSharedPair(ctx context.Context, a, b *netstate.Link) (bool,
 // explainExist says which end exists. It reports true when that was the host's end of a dead attempt of this owner,
 // which it has removed: one with the owner's mark whose other end is not in this pod.
 func (c *change) explainExist(ctx context.Context, a, b *netstate.Link) (bool, error) {
-	if _, err := c.lookup(ctx, refOf(b)); err == nil {
+	if _, err := c.lookup(ctx, b.Ref()); err == nil {
 		return false, about(b, netstate.ErrExist)
 	} else if !errors.Is(err, netstate.ErrNotExist) {
 		return false, err
 	}
-	d, err := c.lookup(ctx, refOf(a))
+	d, err := c.lookup(ctx, a.Ref())
 	if errors.Is(err, netstate.ErrNotExist) {
 		return true, nil // it went while we asked
 	}
@@ -158,7 +173,7 @@ func (c *change) explainExist(ctx context.Context, a, b *netstate.Link) (bool, e
 		return false, exists
 	}
 	c.s.k.log.Info("replacing the link of a dead attempt", "link", d.name, "owner", c.state.Owner.String())
-	delete(c.devices, refOf(a))
+	delete(c.devices, a.Ref())
 	return true, c.s.k.host.deleteLinks(ctx, d)
 }
 

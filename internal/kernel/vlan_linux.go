@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -38,12 +39,7 @@ func addVLANs(b *batch, l *netstate.Link, d *device) {
 }
 
 func inVLAN(list []netstate.VLAN, id int) bool {
-	for _, v := range list {
-		if v.From <= id && id <= v.To {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(v netstate.VLAN) bool { return v.From <= id && id <= v.To })
 }
 
 // vlanMessage names VLANs of a port to the bridge's own message family.

@@ -20,7 +20,7 @@ func (x *transaction) seen(p netstate.Place, name string) netstate.Link {
 func (x *transaction) diff(want netstate.State) ([]netstate.Difference, error) {
 	var list []netstate.Difference
 	for _, o := range want.Objects() {
-		s, err := x.space(placeOf(o))
+		s, err := x.space(netstate.PlaceOf(o))
 		if err != nil {
 			return nil, fmt.Errorf("compare %s: %w", o.Key(), err)
 		}
@@ -33,28 +33,6 @@ func (x *transaction) diff(want netstate.State) ([]netstate.Difference, error) {
 		}
 	}
 	return list, nil
-}
-
-func placeOf(o netstate.Object) netstate.Place {
-	switch o := o.(type) {
-	case netstate.Link:
-		return o.Place
-	case netstate.Sysctl:
-		return o.Place
-	case netstate.Addr:
-		return o.Place
-	case netstate.Route:
-		return o.Place
-	case netstate.Rule:
-		return o.Place
-	case netstate.Neighbour:
-		return o.Place
-	case netstate.Qdisc:
-		return o.Place
-	case netstate.Filter:
-		return o.Place
-	}
-	return netstate.Host
 }
 
 // text is the line of what is there in the place of want, with the words that only a wish has, such as

@@ -46,7 +46,7 @@ func (x *transaction) space(p netstate.Place) (*space, error) {
 // checkPods refuses objects of a pod if there is none.
 func (x *transaction) checkPods(want netstate.State) error {
 	for _, o := range want.Objects() {
-		if _, err := x.space(placeOf(o)); err != nil {
+		if _, err := x.space(netstate.PlaceOf(o)); err != nil {
 			return &netstate.ObjectError{Object: o.Key(), Err: err}
 		}
 	}
@@ -243,10 +243,10 @@ func (x *transaction) makePair(s *space, l netstate.Link) error {
 // peerOf is the other end of a veth, with its MTU: the link of the state that l names or that names l, or
 // else one that only l speaks of.
 func (x *transaction) peerOf(l netstate.Link) (netstate.Ref, int, error) {
-	here, there := netstate.Ref{Place: l.Place, Name: l.Name}, peerRef(l)
+	here, there := l.Ref(), l.PeerRef()
 	for _, o := range x.links {
 		ref := netstate.Ref{Place: o.Place, Name: o.Name}
-		if o.Kind == "veth" && ref != here && (l.Peer != "" && there == ref || o.Peer != "" && peerRef(o) == here) {
+		if o.Kind == "veth" && ref != here && (l.Peer != "" && there == ref || o.Peer != "" && o.PeerRef() == here) {
 			return ref, o.MTU, nil
 		}
 	}
@@ -254,11 +254,6 @@ func (x *transaction) peerOf(l netstate.Link) (netstate.Ref, int, error) {
 		return there, 0, errors.New("a veth needs a peer")
 	}
 	return there, 0, nil
-}
-
-// peerRef is where the peer that a link names is: on the host, if it doesn't say.
-func peerRef(l netstate.Link) netstate.Ref {
-	return netstate.Ref{Place: cmp.Or(l.PeerPlace, netstate.Host), Name: l.Peer}
 }
 
 // discard deletes what an earlier attempt left, in this world and in whatever this transaction leaves if it fails.
