@@ -44,7 +44,7 @@ func build(t *testing.T) programs {
 	if err := os.Mkdir(plugins, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []string{"bridge", "host-local", "loopback", "portmap"} {
+	for _, typ := range []string{"bridge", "host-local", "loopback", "portmap", "ptp", "static"} {
 		if err := os.Symlink("../cleat-cni", filepath.Join(plugins, typ)); err != nil {
 			t.Fatal(err)
 		}
@@ -238,6 +238,7 @@ func TestRuntimesAndPlugins(t *testing.T) {
 			{"ours", p.ours, "1.1.0", "nftables"},
 			{"ours-1.0.0", p.ours, "1.0.0", "nftables"},
 			{"ours-0.4.0", p.ours, "0.4.0", ""},
+			{"ours-iptables", p.ours, "1.1.0", "iptables"},
 			{"reference-nftables", p.reference, "1.1.0", "nftables"},
 			{"reference-iptables", p.reference, "1.0.0", "iptables"},
 			{"debian", p.debian, "1.0.0", "iptables"},
