@@ -135,14 +135,29 @@ func (c *PluginConf) Arg(key string, into any) (bool, error) {
 // ValidAttachments decodes the list that GC brings: cni.dev/valid-attachments, or the
 // older cni.dev/attachments. present is true if either key is there, even with
 // null.
-func (c *PluginConf) ValidAttachments() (list []Attachment, present bool, err error) {
+func (o *Object) ValidAttachments() (list []Attachment, present bool, err error) {
 	for _, key := range []string{keyValidAttachments, keyAttachments} {
-		if _, ok := c.Raw.Get(key); ok {
-			_, err := c.Raw.Decode(key, &list)
+		if _, ok := o.Get(key); ok {
+			_, err := o.Decode(key, &list)
 			return list, true, err
 		}
 	}
 	return nil, false, nil
+}
+
+// SetValidAttachments puts the list of a GC under both keys. A nil list is written as an empty one: null could be
+// taken for no list at all.
+func (o *Object) SetValidAttachments(list []Attachment) error {
+	if list == nil {
+		list = []Attachment{}
+	}
+	raw, err := encode(list)
+	if err != nil {
+		return err
+	}
+	o.Set(keyValidAttachments, raw)
+	o.Set(keyAttachments, raw)
+	return nil
 }
 
 // Attachment names an attachment of a network.

@@ -166,14 +166,14 @@ func TestValidAttachments(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, present, err := pluginConf(t, tt.in).ValidAttachments()
+			got, present, err := pluginConf(t, tt.in).Raw.ValidAttachments()
 			check(t, err)
 			if diff := cmp.Diff(tt.want, got); diff != "" || present != tt.present {
 				t.Errorf("present %v, want %v; (-want +got):\n%s", present, tt.present, diff)
 			}
 		})
 	}
-	_, _, err := pluginConf(t, `{"type":"a","cni.dev/valid-attachments":[null]}`).ValidAttachments()
+	_, _, err := pluginConf(t, `{"type":"a","cni.dev/valid-attachments":[null]}`).Raw.ValidAttachments()
 	wantError(t, err, cni.CodeInvalidConfig, "line 1, column 42: cni.dev/valid-attachments[0]: null is not allowed in a list: remove it")
 }
 
@@ -224,4 +224,17 @@ func pluginConf(t *testing.T, text string) *cni.PluginConf {
 	c, err := cni.ParsePluginConf([]byte(text))
 	check(t, err)
 	return c
+}
+
+func TestSetValidAttachments(t *testing.T) {
+	o := new(cni.Object)
+	if err := o.SetValidAttachments(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(o.Bytes()), `{"cni.dev/valid-attachments":[],"cni.dev/attachments":[]}`; got != want {
+		t.Errorf("no attachment is valid: %s, want %s", got, want)
+	}
+	if list, present, err := o.ValidAttachments(); len(list) > 0 || !present || err != nil {
+		t.Errorf("read back: %v, present %t, error %v", list, present, err)
+	}
 }

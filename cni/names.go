@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// MaxIfName is the longest interface name in bytes (Linux IFNAMSIZ - 1).
-	MaxIfName = 15
-	// MaxName is the longest network name, container ID or plugin type in bytes: each becomes
+	// maxIfName is the longest interface name in bytes (Linux IFNAMSIZ - 1).
+	maxIfName = 15
+	// maxName is the longest network name, container ID or plugin type in bytes: each becomes
 	// the name of a file.
-	MaxName = 255
+	maxName = 255
 )
 
 // CheckNetworkName checks a network's name: [A-Za-z0-9][A-Za-z0-9_.-]*, at most 255 bytes. Code 7.
@@ -56,7 +56,7 @@ func nameFault(name string) string {
 	switch {
 	case name == "":
 		return "is empty"
-	case len(name) > MaxName:
+	case len(name) > maxName:
 		return "is longer than 255 bytes"
 	}
 	for i := range len(name) {
@@ -76,7 +76,7 @@ func ifNameFault(name string) string {
 	switch {
 	case name == "":
 		return "is empty"
-	case len(name) > MaxIfName:
+	case len(name) > maxIfName:
 		return "is longer than 15 bytes"
 	case name == "." || name == "..":
 		return "is not allowed"
@@ -98,7 +98,7 @@ func typeFault(typ string) string {
 	switch {
 	case typ == "":
 		return "is empty"
-	case len(typ) > MaxName:
+	case len(typ) > maxName:
 		return "is longer than 255 bytes"
 	case typ == "." || typ == "..", strings.ContainsAny(typ, `/\`):
 		return "must be the bare name of a program, without a path"

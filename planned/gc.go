@@ -25,7 +25,7 @@ func (e *Engine) gc(ctx context.Context, step Step) error {
 
 // validOwners reads the list that GC brings.
 func validOwners(req *plugin.Request) ([]netstate.Owner, error) {
-	list, present, err := req.Conf.ValidAttachments()
+	list, present, err := req.Conf.Raw.ValidAttachments()
 	if err != nil {
 		return nil, err
 	}

@@ -210,13 +210,12 @@ func (c *collection) listed(list []netstate.Freed) []libcni.Collected {
 	return all
 }
 
-// gcStep reads the valid owners of a GC call, and for a built-in plugin makes its step, whatever the network's version: below 1.1.0 only programs
-// know no GC.
+// gcStep reads the valid owners of a GC call and, for a built-in plugin, makes its step. A built-in plugin has GC whatever the
+// network's version; programs have it from 1.1.0 on.
 func (r *Runner) gcStep(c libcni.Call, builtIn bool) (planned.Step, []netstate.Owner, error) {
 	var step planned.Step
-	var list []cni.Attachment
 	var name string
-	_, err := c.Conf.Decode("cni.dev/valid-attachments", &list)
+	list, _, err := c.Conf.ValidAttachments()
 	if err == nil {
 		_, err = c.Conf.Decode("name", &name)
 	}
@@ -253,12 +252,7 @@ func withValid(c libcni.Call, valid []netstate.Owner) (libcni.Call, error) {
 		list[i] = cni.Attachment{ContainerID: o.ContainerID, IfName: o.IfName}
 	}
 	c.Conf = c.Conf.Clone()
-	for _, k := range []string{"cni.dev/valid-attachments", "cni.dev/attachments"} {
-		if err := c.Conf.SetValue(k, list); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	return c, c.Conf.SetValidAttachments(list)
 }
 
 // kindOf is the kind of an object by its canonical line: `host link cni0` is a link.

@@ -57,7 +57,7 @@ func (f *fixedIPAM) Check(_ context.Context, req *plugin.Request) error {
 }
 
 func (f *fixedIPAM) GC(_ context.Context, req *plugin.Request) error {
-	valid, _, err := req.Conf.ValidAttachments()
+	valid, _, err := req.Conf.Raw.ValidAttachments()
 	if err != nil {
 		return err
 	}

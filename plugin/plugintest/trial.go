@@ -222,8 +222,7 @@ func (tr *trial) stdin(c call) ([]byte, error) {
 	set("cniVersion", tr.version)
 	set("name", network)
 	if c.valid != nil {
-		set("cni.dev/valid-attachments", c.valid)
-		set("cni.dev/attachments", c.valid)
+		err = errors.Join(err, conf.SetValidAttachments(c.valid))
 	}
 	switch {
 	case c.prev != nil:
