@@ -26,16 +26,16 @@ func (c *CNI) AddNetworkList(ctx context.Context, list *NetworkConfigList, rt *R
 		return nil, err
 	}
 	if err := c.checkAdd(op); err != nil {
-		return nil, op.errorf("add", err)
+		return nil, op.wrap("add", err)
 	}
 	l, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
-		return nil, op.errorf("add", err)
+		return nil, op.wrap("add", err)
 	}
 	defer unlock(l)
 	result, err := c.add(ctx, op)
 	if err != nil {
-		return nil, op.errorf("add", err)
+		return nil, op.wrap("add", err)
 	}
 	return result, nil
 }
@@ -48,8 +48,8 @@ func (c *CNI) AddNetwork(ctx context.Context, p *PluginConfig, rt *RuntimeConf) 
 	return c.AddNetworkList(ctx, p.list(), rt)
 }
 
-// errorf says what of which attachment failed.
-func (op *operation) errorf(verb string, err error) error {
+// wrap says what of which attachment failed.
+func (op *operation) wrap(verb string, err error) error {
 	return fmt.Errorf("%s %s/%s in network %s: %w", verb, op.rt.ContainerID, op.rt.IfName, op.list.Name, err)
 }
 

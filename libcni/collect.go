@@ -8,15 +8,14 @@ import (
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
-	"github.com/cleat-cni/cleat/internal/filelock"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
 // Collector is a Runner that can say what GC frees, and do so for a network of any version.
 type Collector interface {
-	// Collect runs the GC calls of a network and returns what they freed, also beside an error. With dryRun nothing is
+	// Collect runs the GC calls of a network and returns what they freed, also beside an error. With how.DryRun nothing is
 	// freed. What belongs to an attachment that is not valid but seems to be in use is kept, and returned with Kept
-	// set, unless unknown is set.
+	// set, unless how.Unknown is set.
 	Collect(ctx context.Context, calls []Call, how CollectArgs) ([]Collected, error)
 }
 
@@ -175,60 +174,4 @@ func (c *CNI) collectPlugins(ctx context.Context, op *operation, valid []cni.Att
 		return nil, nil
 	}
 	return nil, c.runEach(ctx, calls, true)
-}
-
-// Repairer is a Runner that can put back what CHECK misses.
-type Repairer interface {
-	// Repair takes the calls of a CHECK and returns what was not as it should be and is now, also beside an error.
-	Repair(ctx context.Context, calls []Call) ([]netstate.Difference, error)
-}
-
-// RepairArgs say how to repair.
-type RepairArgs struct {
-	// SkipBusy: where another operation on the container is running, it is not waited for; the error wraps ErrBusy.
-	SkipBusy bool
-}
-
-// ErrBusy is what an error wraps that says that another operation on the container is running.
-var ErrBusy = errors.New("another operation is running")
-
-// RepairNetworkList puts back what CHECK of an attachment misses, and touches nothing that is right. It returns what was
-// wrong. An attachment that isn't recorded is an error with code 3; a plugin that is a program is checked, and its error returned.
-func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt *RuntimeConf, args RepairArgs) ([]netstate.Difference, error) {
-	op, err := c.operation(list, rt)
-	if err != nil {
-		return nil, err
-	}
-	repairer, ok := c.runner.(Repairer)
-	if !ok {
-		return nil, fmt.Errorf("repair: %w: the plugins are programs, which can only be checked", errors.ErrUnsupported)
-	}
-	if err := errors.Join(checkList(list), checkIDs(&op.rt)); err != nil {
-		return nil, op.errorf("repair", err)
-	}
-	l, err := c.repairLock(ctx, op.rt.ContainerID, args)
-	if err != nil {
-		return nil, op.errorf("repair", err)
-	}
-	defer unlock(l)
-	calls, err := c.checkCalls(op)
-	if err != nil {
-		return nil, op.errorf("repair", err)
-	}
-	changed, err := repairer.Repair(ctx, calls)
-	if err != nil {
-		err = op.errorf("repair", err)
-	}
-	return changed, err
-}
-
-func (c *CNI) repairLock(ctx context.Context, containerID string, args RepairArgs) (*filelock.Lock, error) {
-	if !args.SkipBusy {
-		return c.lock(ctx, containerID)
-	}
-	l, err := filelock.Try(c.containerLock(containerID))
-	if errors.Is(err, filelock.ErrHeld) {
-		return nil, cni.Errorf(cni.CodeTryAgain, "container %s: %w", containerID, ErrBusy)
-	}
-	return l, err
 }

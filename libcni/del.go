@@ -24,15 +24,15 @@ func (c *CNI) DelNetworkList(ctx context.Context, list *NetworkConfigList, rt *R
 		return err
 	}
 	if err := c.checkDel(op); err != nil {
-		return op.errorf("delete", err)
+		return op.wrap("delete", err)
 	}
 	l, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
-		return op.errorf("delete", err)
+		return op.wrap("delete", err)
 	}
 	defer unlock(l)
 	if err := c.del(ctx, op, c.store.find(op.key()), c.store.intent(op.key())); err != nil {
-		return op.errorf("delete", err)
+		return op.wrap("delete", err)
 	}
 	return nil
 }

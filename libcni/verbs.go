@@ -24,7 +24,7 @@ func (c *CNI) CheckNetworkList(ctx context.Context, list *NetworkConfigList, rt 
 		return err
 	}
 	if err := checkList(list); err != nil {
-		return op.errorf("check", err)
+		return op.wrap("check", err)
 	}
 	if !cni.AtLeast(list.CNIVersion, cni.VerbCheck.Since()) {
 		return fmt.Errorf("configuration version %q %w", list.CNIVersion, ErrorCheckNotSupp)
@@ -33,15 +33,15 @@ func (c *CNI) CheckNetworkList(ctx context.Context, list *NetworkConfigList, rt 
 		return nil
 	}
 	if err := checkIDs(&op.rt); err != nil {
-		return op.errorf("check", err)
+		return op.wrap("check", err)
 	}
 	l, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
-		return op.errorf("check", err)
+		return op.wrap("check", err)
 	}
 	defer unlock(l)
 	if err := c.check(ctx, op); err != nil {
-		return op.errorf("check", err)
+		return op.wrap("check", err)
 	}
 	return nil
 }
@@ -198,17 +198,10 @@ func (c *CNI) gc(ctx context.Context, op *operation, valid []cni.Attachment, sin
 
 // gcCalls gives each plugin the list under the key of the specification and the one it had before.
 func (op *operation) gcCalls(valid []cni.Attachment) ([]Call, error) {
-	if valid == nil {
-		valid = []cni.Attachment{} // null could be taken for no list at all
-	}
-	list, err := encode(valid)
-	if err != nil {
-		return nil, err
-	}
 	calls := op.calls(cni.VerbGC)
 	for _, call := range calls {
-		for _, k := range []string{"cni.dev/valid-attachments", "cni.dev/attachments"} {
-			call.Conf.Set(k, list)
+		if err := call.Conf.SetValidAttachments(valid); err != nil {
+			return nil, err
 		}
 	}
 	return calls, nil
@@ -319,7 +312,7 @@ func (c *CNI) Calls(verb cni.Verb, list *NetworkConfigList, rt *RuntimeConf) ([]
 		err = c.findAll(list)
 	}
 	if err != nil {
-		return nil, op.errorf(strings.ToLower(string(verb)), err)
+		return nil, op.wrap(strings.ToLower(string(verb)), err)
 	}
 	return op.calls(verb), nil
 }

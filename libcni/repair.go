@@ -1,0 +1,67 @@
+package libcni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/filelock"
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// Repairer is a Runner that can put back what CHECK misses.
+type Repairer interface {
+	// Repair takes the calls of a CHECK and returns what was not as it should be and is now, also beside an error.
+	Repair(ctx context.Context, calls []Call) ([]netstate.Difference, error)
+}
+
+// RepairArgs say how to repair.
+type RepairArgs struct {
+	// SkipBusy: do not wait for another operation on the container; the error then wraps ErrBusy.
+	SkipBusy bool
+}
+
+// ErrBusy is in the error of a call that would have to wait for another operation on the container.
+var ErrBusy = errors.New("another operation is running")
+
+// RepairNetworkList puts back what CHECK of an attachment misses, and touches nothing that is right. It returns what was
+// wrong. An attachment that isn't recorded is an error with code 3; a plugin that is a program is checked, and its error returned.
+func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt *RuntimeConf, args RepairArgs) ([]netstate.Difference, error) {
+	op, err := c.operation(list, rt)
+	if err != nil {
+		return nil, err
+	}
+	repairer, ok := c.runner.(Repairer)
+	if !ok {
+		return nil, fmt.Errorf("repair: %w: the plugins are programs, which can only be checked", errors.ErrUnsupported)
+	}
+	if err := errors.Join(checkList(list), checkIDs(&op.rt)); err != nil {
+		return nil, op.wrap("repair", err)
+	}
+	l, err := c.repairLock(ctx, op.rt.ContainerID, args)
+	if err != nil {
+		return nil, op.wrap("repair", err)
+	}
+	defer unlock(l)
+	calls, err := c.checkCalls(op)
+	if err != nil {
+		return nil, op.wrap("repair", err)
+	}
+	changed, err := repairer.Repair(ctx, calls)
+	if err != nil {
+		err = op.wrap("repair", err)
+	}
+	return changed, err
+}
+
+func (c *CNI) repairLock(ctx context.Context, containerID string, args RepairArgs) (*filelock.Lock, error) {
+	if !args.SkipBusy {
+		return c.lock(ctx, containerID)
+	}
+	l, err := filelock.Try(c.containerLock(containerID))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, cni.Errorf(cni.CodeTryAgain, "container %s: %w", containerID, ErrBusy)
+	}
+	return l, err
+}
