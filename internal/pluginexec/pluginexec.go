@@ -70,6 +70,7 @@ func Run(ctx context.Context, c Command) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, c.ended(ctx, "not started")
 	}
+	defer holdThread()()
 	p, err := c.start(ctx)
 	if err != nil {
 		return nil, err
@@ -119,6 +120,7 @@ func (c Command) prepare() *process {
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = pipeWait
 	ownGroup(p.cmd)
+	dieTogether(p.cmd)
 	return p
 }
 
