@@ -3,6 +3,7 @@ package libcni
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,7 +114,7 @@ func (c *CNI) add(ctx context.Context, op *operation) (*cni.Result, error) {
 }
 
 // runAdd runs ADD of each plugin. The record gets the last result; ran is the number of plugins that may have done something,
-// the one that failed included.
+// the one that failed included, unless the runner has undone it.
 func (c *CNI) runAdd(ctx context.Context, op *operation, rec *record) (result *cni.Result, ran int, err error) {
 	calls := op.calls(cni.VerbAdd)
 	for ran < len(calls) {
@@ -135,6 +136,9 @@ func (c *CNI) runAdd(ctx context.Context, op *operation, rec *record) (result *c
 		}
 		if err != nil {
 			failed := failedCall(rest, len(outs), err)
+			if _, undone := errors.AsType[*UndoneError](err); undone {
+				return nil, ran + len(outs), named(rest[failed].Type, err)
+			}
 			return nil, ran + failed + 1, named(rest[failed].Type, err)
 		}
 		ran += len(outs)

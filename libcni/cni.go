@@ -263,11 +263,12 @@ func named(typ string, err error) error {
 	return fmt.Errorf("plugin %s: %w", typ, err)
 }
 
-// runEach runs calls in order. Where goOn is set an error doesn't stop it; all errors are returned joined.
+// runEach runs calls in order. Where goOn is set an error doesn't stop it; all errors are returned joined, and a
+// call that hangs has only its share of the time, so that those behind it have theirs.
 func (c *CNI) runEach(ctx context.Context, calls []Call, goOn bool) error {
 	var errs []error
 	for len(calls) > 0 {
-		outs, err := c.runner.Run(ctx, calls)
+		outs, err := c.runShare(ctx, calls, goOn)
 		if err == nil {
 			err = checkCount(calls, outs)
 		}
@@ -286,6 +287,17 @@ func (c *CNI) runEach(ctx context.Context, calls []Call, goOn bool) error {
 		return errs[0]
 	}
 	return errors.Join(errs...)
+}
+
+// runShare gives the runner, if share is set, an equal part of the time that is left for all of calls.
+func (c *CNI) runShare(ctx context.Context, calls []Call, share bool) ([][]byte, error) {
+	end, bounded := ctx.Deadline()
+	if !share || !bounded {
+		return c.runner.Run(ctx, calls)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(len(calls)))
+	defer cancel()
+	return c.runner.Run(ctx, calls)
 }
 
 // checkCount holds a runner to its contract, which keeps loops from running for ever.

@@ -23,7 +23,8 @@ type verbs map[cni.Verb]func(call libcni.Call) ([]byte, error)
 
 // fakeRunner is a Runner in this process. It knows only the plugins it was given, and can run several calls at once.
 type fakeRunner struct {
-	batch int // calls that one Run takes at most; 0 is 1
+	batch  int                                // calls that one Run takes at most; 0 is 1
+	during func(context.Context, libcni.Call) // sees each call, before it runs
 
 	mu      sync.Mutex
 	plugins map[string]verbs
@@ -50,6 +51,9 @@ func (r *fakeRunner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, er
 		}
 		if _, err := r.Find(call.Type, call.Dirs); err != nil {
 			return outs, err
+		}
+		if r.during != nil {
+			r.during(ctx, call)
 		}
 		r.mu.Lock()
 		r.ran = append(r.ran, call)

@@ -43,3 +43,13 @@ type Runner interface {
 	// after the one that Plugin names did, it has undone.
 	Run(ctx context.Context, calls []Call) ([][]byte, error)
 }
+
+// UndoneError is an error of a Runner that has undone what its ADD calls did: nothing is left of them, nor was
+// anything touched that stood before, so they need no DEL.
+type UndoneError struct{ Err error }
+
+// Error is the cause's.
+func (e *UndoneError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UndoneError) Unwrap() error { return e.Err }

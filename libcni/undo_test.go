@@ -294,3 +294,45 @@ func TestLockExcludesAcrossCNIs(t *testing.T) {
 	}}
 	k.mustAdd(t, list, attachment())
 }
+
+// TestUndoneNeedsNoDel: a runner that has undone its part is not asked to delete it, since DEL could take what stood
+// before; the plugins in front of it are deleted.
+func TestUndoneNeedsNoDel(t *testing.T) {
+	k := newKit(t)
+	k.plugins["b"] = verbs{cni.VerbAdd: func(libcni.Call) ([]byte, error) {
+		return nil, &libcni.UndoneError{Err: pluginError(4, "eth0 exists")}
+	}}
+	_, err := k.AddNetworkList(t.Context(), network(t, "1.1.0", "a", "b"), attachment())
+	if cni.CodeOf(err) != 4 || !strings.Contains(err.Error(), "b: eth0 exists") {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff([]string{"ADD a", "ADD b", "DEL a"}, k.lines()); diff != "" {
+		t.Errorf("ran (-want +got):\n%s", diff)
+	}
+	if records, intents := k.stored(t); len(records)+len(intents) > 0 {
+		t.Errorf("left: %v %v", records, intents)
+	}
+}
+
+// TestUndoSharesItsTime: a plugin whose DEL hangs leaves time for the others'.
+func TestUndoSharesItsTime(t *testing.T) {
+	k := newKit(t)
+	k.plugins["b"] = verbs{cni.VerbDel: func(libcni.Call) ([]byte, error) { return nil, context.DeadlineExceeded }}
+	var share, rest time.Duration
+	k.during = func(ctx context.Context, call libcni.Call) {
+		if end, ok := ctx.Deadline(); ok && call.Verb == cni.VerbDel {
+			if call.Type == "b" {
+				share = time.Until(end)
+			} else {
+				rest = time.Until(end)
+			}
+		}
+	}
+	k.plugins["c"] = verbs{cni.VerbAdd: answers("", pluginError(5, "disk is full"))}
+	if _, err := k.AddNetworkList(t.Context(), network(t, "1.1.0", "a", "b", "c"), attachment()); err == nil {
+		t.Fatal("no error")
+	}
+	if share == 0 || rest <= share {
+		t.Errorf("the hanging DEL had %v, the one after it %v", share, rest)
+	}
+}

@@ -12,6 +12,7 @@ var (
 	ErrNotExist      = errors.New("does not exist")
 	ErrInUse         = errors.New("in use by another attachment")
 	ErrExhausted     = errors.New("no free address")
+	ErrLeft          = errors.New("not undone") // beside the error of a call: what it had made is there still
 	ErrUnsupported   = errors.New("not supported by this kernel")
 	ErrNotNamespace  = errors.New("not a network namespace")
 	ErrHostNamespace = errors.New("the host's own network namespace")

@@ -3,6 +3,7 @@ package planned
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
@@ -257,7 +258,10 @@ func (e *Engine) release(ctx context.Context, delegate plugin.Plugin, add *plugi
 	defer cancel()
 	del := *add
 	del.Verb = cni.VerbDel
-	return explain("undo ipam", delegate.Del(ctx, &del))
+	if err := delegate.Del(ctx, &del); err != nil {
+		return explain("undo ipam", fmt.Errorf("%w: %w", netstate.ErrLeft, err))
+	}
+	return nil
 }
 
 // blame returns the step whose plan holds the object that err is about; the first if none is.

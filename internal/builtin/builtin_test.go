@@ -283,6 +283,28 @@ func TestErrorsNameThePlugin(t *testing.T) {
 	}
 }
 
+// A failed ADD says whether its runner has undone it, so that nobody deletes what was there before.
+func TestFailedAddIsUndone(t *testing.T) {
+	w := newWorld(builtin.Auto, nil)
+	ns := w.kernel.NewPod()
+	if err := w.kernel.AddLink(ns, netstate.Link{Name: "eth0", Kind: "dummy"}); err != nil {
+		t.Fatal(err)
+	}
+	before := w.kernel.Dump()
+	for name, c := range map[string]libcni.Call{
+		"exists":  call(t, cni.VerbAdd, ns, "wire", `{}`),
+		"invalid": call(t, cni.VerbAdd, ns, "wire", `{"mtu":"x"}`),
+	} {
+		_, err := w.Run(t.Context(), []libcni.Call{c})
+		if _, undone := errors.AsType[*libcni.UndoneError](err); !undone {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if diff := cmp.Diff(before, w.kernel.Dump()); diff != "" {
+		t.Errorf("(-before +after)\n%s", diff)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	w := newWorld(builtin.Auto, nil)
 	c := call(t, cni.VerbVersion, "", "wire", `{}`)

@@ -3,6 +3,7 @@ package builtin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/libcni"
+	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
 )
@@ -90,11 +92,14 @@ func (r *Runner) recovered(c libcni.Call, err *error) {
 func (r *Runner) add(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
 	steps, err := r.steps(calls)
 	if err != nil {
-		return nil, err
+		return nil, &libcni.UndoneError{Err: err}
 	}
 	results, err := r.engine.AddList(ctx, steps)
-	if err != nil {
-		return nil, annotate(err, calls[0])
+	switch {
+	case errors.Is(err, netstate.ErrLeft):
+		return nil, annotate(err, calls[len(calls)-1])
+	case err != nil:
+		return nil, &libcni.UndoneError{Err: annotate(err, calls[0])}
 	}
 	out := make([][]byte, len(results))
 	for i, res := range results {

@@ -35,7 +35,7 @@ func (j *journal) rollback(ctx context.Context, cause error) error {
 	errs := []error{cause}
 	for _, undo := range slices.Backward(j.steps) {
 		if err := undo(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("undo: %w", err))
+			errs = append(errs, fmt.Errorf("%w: %w", netstate.ErrLeft, err))
 		}
 	}
 	j.steps = nil
