@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,6 +211,66 @@ COMMIT"; exit 0`, `test -e ${0%restore}save.done && exit 0; touch ${0%restore}sa
 			}
 			if got := strings.Join(strings.Fields(string(data)), " "); got != tc.calls {
 				t.Errorf("calls %q, want %q", got, tc.calls)
+			}
+		})
+	}
+}
+
+// TestIptablesProcesses: kernels of their own, as in several processes, work on one host at once. Nothing doubles, nothing is
+// lost, and a port that all want goes to one.
+func TestIptablesProcesses(t *testing.T) {
+	const n = 6
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			m := newMachine(t)
+			dir := sandbox.Iptables(t, kind)
+			sessions := make([]*kernel.Session, n)
+			for i := range sessions {
+				sessions[i] = m.session(dir)
+			}
+			own := func(i int) netstate.State { return published(fmt.Sprintf("c%d", i), 8001+i) }
+			shared := func(i int) netstate.State { return published(fmt.Sprintf("s%d", i), 9000) }
+			errs := make([]error, n)
+			var wg sync.WaitGroup
+			for i, s := range sessions {
+				wg.Go(func() {
+					if err := s.Apply(t.Context(), own(i)); err != nil {
+						t.Errorf("apply %d: %v", i, err)
+					}
+					errs[i] = s.Apply(t.Context(), shared(i))
+				})
+			}
+			wg.Wait()
+			winners := 0
+			for i, err := range errs {
+				if err == nil {
+					winners++
+				} else if !errors.Is(err, netstate.ErrInUse) {
+					t.Errorf("port of all, %d: %v", i, err)
+				}
+			}
+			text := m.iptables(dir)
+			if winners != 1 || strings.Count(text, ":CLEAT-tcp-9000 ") != 1 || strings.Count(text, "--dport 9000") != 1 {
+				t.Errorf("%d of %d have the port\n%s", winners, n, text)
+			}
+			if strings.Count(text, "-j CLEAT-HOSTPORTS\n") != 1 {
+				t.Errorf("the chain is not entered once\n%s", text)
+			}
+			for i, s := range sessions {
+				if diffs, err := s.Diff(t.Context(), own(i)); err != nil || len(diffs) > 0 {
+					t.Errorf("%d: %v, %v", i, diffs, err)
+				}
+				wg.Go(func() {
+					for _, state := range []netstate.State{own(i), shared(i)} {
+						if err := s.Remove(t.Context(), state, false); err != nil {
+							t.Errorf("remove %d: %v", i, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if text := m.iptables(dir); strings.Contains(text, "CLEAT-tcp") || strings.Contains(text, "pods") {
+				t.Errorf("rules are left\n%s", text)
 			}
 		})
 	}

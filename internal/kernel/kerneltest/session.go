@@ -119,8 +119,8 @@ func (s *session) Apply(ctx context.Context, want netstate.State) error {
 	if err := errors.Join(check(want), x.checkPods(want)); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	if s.m.noNFT && len(want.Tables) > 0 {
-		return fmt.Errorf("apply: %w", &netstate.ObjectError{Object: want.Tables[0].Key(), Err: netstate.ErrUnsupported})
+	if err := s.m.lacking(want); err != nil {
+		return fmt.Errorf("apply: %w", err)
 	}
 	x.owner, x.links = want.Owner, want.Links
 	x.w = s.copies()

@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cleat-cni/cleat/netstate"
@@ -13,7 +14,7 @@ func (m *Memory) Supports(ctx context.Context, s netstate.State) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("try the state: %w", err)
 	}
-	if err := check(s); err != nil {
+	if err := errors.Join(check(s), m.lacking(s)); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -24,4 +25,12 @@ func (m *Memory) Supports(ctx context.Context, s netstate.State) error {
 		}
 	}
 	return nil
+}
+
+// lacking is the error about the first object of a state that this kernel has nothing for.
+func (m *Memory) lacking(s netstate.State) error {
+	if !m.noNFT || len(s.Tables) == 0 {
+		return nil
+	}
+	return &netstate.ObjectError{Object: s.Tables[0].Key(), Err: netstate.ErrUnsupported}
 }
