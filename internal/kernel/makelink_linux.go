@@ -75,7 +75,10 @@ func (c *change) makeSimple(ctx context.Context, l *netstate.Link) error {
 	}
 	m := linkMessage(0, 0, 0)
 	m.text(unix.IFLA_IFNAME, l.Name)
-	if l.MTU != 0 && l.Kind != kindBridge {
+	switch {
+	case l.MTU != 0 && l.Kind == kindBridge:
+		m.u32(unix.IFLA_MTU, uint32(unsettledMTU(l.MTU)))
+	case l.MTU != 0:
 		m.u32(unix.IFLA_MTU, uint32(l.MTU))
 	}
 	// A bridge with an address of its own choice takes that of its lowest port, and changes it as ports
@@ -105,8 +108,18 @@ func (c *change) makeSimple(ctx context.Context, l *netstate.Link) error {
 	return c.pinMTU(ctx, l, d)
 }
 
+// unsettledMTU is what a bridge is made with that is to have mtu: another, so that the change to mtu counts. One byte
+// less, which nobody wants, tells others that it is in the making, whoever brings it up meanwhile.
+func unsettledMTU(mtu int) int {
+	const least = 68 // ETH_MIN_MTU
+	if mtu <= least {
+		return mtu + 1
+	}
+	return mtu - 1
+}
+
 // pinMTU gives a bridge that was made its MTU. One that was never set follows the smallest of the
-// ports' (Linux 4.17), and setting one that it has already does not count.
+// ports' (Linux 4.17), and neither the one that it is made with nor setting one that it has already counts.
 func (c *change) pinMTU(ctx context.Context, l *netstate.Link, d *device) error {
 	if l.Kind != kindBridge || l.MTU == 0 {
 		return nil
@@ -115,17 +128,10 @@ func (c *change) pinMTU(ctx context.Context, l *netstate.Link, d *device) error 
 	if err != nil {
 		return err
 	}
-	set := func(mtu int) *request {
-		m := linkMessage(d.index, 0, 0)
-		m.u32(unix.IFLA_MTU, uint32(mtu))
-		return &request{kind: unix.RTM_NEWLINK, body: m, object: l, step: fmt.Sprintf("set mtu %d", mtu)}
-	}
-	if d.mtu == l.MTU {
-		if err := conn.run1(ctx, set(l.MTU-1)); err != nil {
-			return err
-		}
-	}
-	if err := conn.run1(ctx, set(l.MTU)); err != nil {
+	m := linkMessage(d.index, 0, 0)
+	m.u32(unix.IFLA_MTU, uint32(l.MTU))
+	r := &request{kind: unix.RTM_NEWLINK, body: m, object: l, step: fmt.Sprintf("set mtu %d", l.MTU)}
+	if err := conn.run1(ctx, r); err != nil {
 		return err
 	}
 	d.mtu = l.MTU
