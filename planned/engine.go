@@ -39,37 +39,24 @@ type Session interface {
 	Close() error
 }
 
-// Wrap makes a [Kernel] of one whose Open returns a type of its own.
-func Wrap[S Session](k interface {
+// kernelOf is a [Kernel] but for the type that Open returns.
+type kernelOf[S Session] interface {
 	Open(ctx context.Context, pod string, allowHost bool) (S, error)
 	Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
 	Supports(ctx context.Context, s netstate.State) error
-}) Kernel {
-	return wrapped[S]{k}
 }
 
-type wrapped[S Session] struct {
-	kernel interface {
-		Open(ctx context.Context, pod string, allowHost bool) (S, error)
-		Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
-		Supports(ctx context.Context, s netstate.State) error
-	}
-}
+// Wrap makes a [Kernel] of one whose Open returns a type of its own.
+func Wrap[S Session](k kernelOf[S]) Kernel { return wrapped[S]{k} }
+
+type wrapped[S Session] struct{ kernelOf[S] }
 
 func (w wrapped[S]) Open(ctx context.Context, pod string, allowHost bool) (Session, error) {
-	s, err := w.kernel.Open(ctx, pod, allowHost)
+	s, err := w.kernelOf.Open(ctx, pod, allowHost)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (w wrapped[S]) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
-	return w.kernel.Collect(ctx, network, valid, dryRun)
-}
-
-func (w wrapped[S]) Supports(ctx context.Context, s netstate.State) error {
-	return w.kernel.Supports(ctx, s)
 }
 
 // Leases keeps which address is whose. Package internal/leases is the one on disk.
@@ -126,7 +113,7 @@ func (e *Engine) Plugin(d Definition) plugin.Plugin {
 	return &verbs{e, d}
 }
 
-// Step is one plugin of a list with its call.
+// Step is one plugin of a list with its call. What takes several steps wants at least one, and all of one attachment.
 type Step struct {
 	Def Definition
 	Req *plugin.Request
@@ -135,4 +122,27 @@ type Step struct {
 // undoing returns a context for undoing, which outlives the caller's.
 func (e *Engine) undoing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), e.undo)
+}
+
+// openPod opens the namespaces of an ADD or CHECK.
+func (e *Engine) openPod(ctx context.Context, req *plugin.Request) (Session, error) {
+	s, err := e.kernel.Open(ctx, req.NetNS, req.AllowHostNetNS)
+	if err != nil {
+		return nil, explain("open", plugin.NetNSError(req.NetNS, err))
+	}
+	return s, nil
+}
+
+// openLeft opens the namespaces of a DEL: a pod's that is gone, or is none, or is the host's own, is
+// left alone, and the host's side is freed all the same.
+func (e *Engine) openLeft(ctx context.Context, req *plugin.Request) (Session, error) {
+	if req.NetNS != "" {
+		s, err := e.kernel.Open(ctx, req.NetNS, req.AllowHostNetNS)
+		if err == nil {
+			return s, nil
+		}
+		e.log.Info("namespace left alone", "netns", req.NetNS, "why", err)
+	}
+	s, err := e.kernel.Open(ctx, "", false)
+	return s, explain("open", err)
 }

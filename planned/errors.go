@@ -9,7 +9,6 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/netstate"
-	"github.com/cleat-cni/cleat/plugin"
 )
 
 // CodeDifferent is the code of a CHECK that found differences; codes from 100 on are the
@@ -139,27 +138,4 @@ func hintOf(err error) string {
 	default:
 		return ""
 	}
-}
-
-// openPod opens the namespaces of an ADD or CHECK.
-func (e *Engine) openPod(ctx context.Context, req *plugin.Request) (Session, error) {
-	s, err := e.kernel.Open(ctx, req.NetNS, req.AllowHostNetNS)
-	if err != nil {
-		return nil, explain("open", plugin.NetNSError(req.NetNS, err))
-	}
-	return s, nil
-}
-
-// openLeft opens the namespaces of a DEL: a pod's that is gone, or is none, or is the host's own, is
-// left alone, and the host's side is freed all the same.
-func (e *Engine) openLeft(ctx context.Context, req *plugin.Request) (Session, error) {
-	if req.NetNS != "" {
-		s, err := e.kernel.Open(ctx, req.NetNS, req.AllowHostNetNS)
-		if err == nil {
-			return s, nil
-		}
-		e.log.Info("namespace left alone", "netns", req.NetNS, "why", err)
-	}
-	s, err := e.kernel.Open(ctx, "", false)
-	return s, explain("open", err)
 }

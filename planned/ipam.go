@@ -1,17 +1,11 @@
 package planned
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
-	"strings"
-	"syscall"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/netstate"
@@ -25,8 +19,6 @@ type ipamVerbs struct {
 }
 
 var _ plugin.Plugin = (*ipamVerbs)(nil)
-
-func ownerOf(req *plugin.Request) netstate.Owner { return Input{Request: req}.Owner() }
 
 var errNotIPAM = errors.New("gives no addresses by itself")
 
@@ -61,7 +53,7 @@ func (v *ipamVerbs) reserve(ctx context.Context, req *plugin.Request, peek bool)
 	if len(a.Pool.Sets) == 0 {
 		return addresses{result: res}, nil
 	}
-	leases, err := v.engine.leases.Reserve(ctx, a.Pool, ownerOf(req), peek)
+	leases, err := v.engine.leases.Reserve(ctx, a.Pool, req.Owner(), peek)
 	if err != nil {
 		return addresses{}, err
 	}
@@ -94,7 +86,7 @@ func (v *ipamVerbs) Del(ctx context.Context, req *plugin.Request) error {
 	if v.def.store == nil {
 		return nil
 	}
-	return v.at(req, "release", v.engine.leases.Release(ctx, v.def.store(req), ownerOf(req)))
+	return v.at(req, "release", v.engine.leases.Release(ctx, v.def.store(req), req.Owner()))
 }
 
 // Check proves that what prevResult says is still held.
@@ -106,7 +98,7 @@ func (v *ipamVerbs) Check(ctx context.Context, req *plugin.Request) error {
 	if len(a.Pool.Sets) == 0 {
 		return v.at(req, "check", checkFixed(a.Fixed, req))
 	}
-	held, err := v.engine.leases.Held(ctx, a.Pool, ownerOf(req))
+	held, err := v.engine.leases.Held(ctx, a.Pool, req.Owner())
 	if err != nil {
 		return v.at(req, "check", err)
 	}
@@ -117,7 +109,7 @@ func (v *ipamVerbs) Check(ctx context.Context, req *plugin.Request) error {
 		}
 	}
 	if len(held) == 0 && len(diffs) == 0 {
-		err = cni.Errorf(CodeDifferent, "no address is leased to %s in %s", ownerOf(req), a.Pool.Dir)
+		err = cni.Errorf(CodeDifferent, "no address is leased to %s in %s", req.Owner(), a.Pool.Dir)
 	}
 	if len(diffs) > 0 {
 		err = &DifferencesError{Differences: diffs}
@@ -168,7 +160,7 @@ func wantedLeases(p netstate.Pool, req *plugin.Request) []netstate.Lease {
 	for _, ip := range res.IPs {
 		for _, set := range p.Sets {
 			if _, err := addressIn(set, ip.Address.Addr()); err == nil {
-				want = append(want, netstate.Lease{Network: p.Network, Addr: ip.Address.Addr(), Store: p.Dir, Owner: ownerOf(req)})
+				want = append(want, netstate.Lease{Network: p.Network, Addr: ip.Address.Addr(), Store: p.Dir, Owner: req.Owner()})
 			}
 		}
 	}
@@ -182,39 +174,4 @@ func (v *ipamVerbs) GC(ctx context.Context, req *plugin.Request) error {
 
 func (v *ipamVerbs) at(req *plugin.Request, step string, err error) error {
 	return at(Step{v.def, req}, step, err)
-}
-
-// readResolvConf reads the DNS settings of a resolv.conf file (resolv.conf(5)).
-func readResolvConf(path string) (cni.DNS, error) {
-	// Without the flag the opening of a FIFO waits for a writer, whatever the context says.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", err)
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err != nil || st.Mode()&fs.ModeNamedPipe != 0 {
-		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", cmp.Or(err, fmt.Errorf("%s: a FIFO, not a file", path)))
-	}
-	var dns cni.DNS
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 2 {
-			continue
-		}
-		switch fields[0] {
-		case "nameserver":
-			dns.Nameservers = append(dns.Nameservers, fields[1])
-		case "domain":
-			dns.Domain = fields[1]
-		case "search":
-			dns.Search = append(dns.Search, fields[1:]...)
-		case "options":
-			dns.Options = append(dns.Options, fields[1:]...)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", fmt.Errorf("%s: %w", path, err))
-	}
-	return dns, nil
 }

@@ -2,9 +2,6 @@ package planned
 
 import (
 	"net/netip"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cleat-cni/cleat/netstate"
@@ -25,16 +22,5 @@ func TestAddressIn(t *testing.T) {
 	}
 	if got, err := addressIn(set, addr("10.2.0.9")); err == nil {
 		t.Errorf("an address of no range gave %+v", got)
-	}
-}
-
-// TestReadResolvConfOfFIFO: the ADD doesn't wait for a writer that may never come.
-func TestReadResolvConfOfFIFO(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readResolvConf(path); err == nil || !strings.Contains(err.Error(), path+": a FIFO") {
-		t.Errorf("error %v", err)
 	}
 }

@@ -76,7 +76,7 @@ func (v *ipamVerbs) retake(ctx context.Context, req *plugin.Request) error {
 	for _, l := range wantedLeases(a.Pool, req) {
 		a.Pool.Want = append(a.Pool.Want, l.Addr)
 	}
-	owner := ownerOf(req)
+	owner := req.Owner()
 	held, err := v.engine.leases.Held(ctx, a.Pool, owner)
 	if err != nil {
 		return err

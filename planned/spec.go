@@ -51,11 +51,6 @@ type Input struct {
 	IPAM *cni.Result
 }
 
-// Owner is the attachment as the owner of kernel objects.
-func (in Input) Owner() netstate.Owner {
-	return netstate.Owner{Network: in.Conf.Name, ContainerID: in.ContainerID, IfName: in.IfName}
-}
-
 // Plan is what a plugin wants.
 type Plan struct {
 	State netstate.State

@@ -179,7 +179,7 @@ func named(o netstate.Owner) netstate.State {
 			{Place: netstate.Host, Name: host, Kind: "veth", Peer: o.IfName, PeerPlace: netstate.Pod},
 			{Place: netstate.Pod, Name: o.IfName, Kind: "veth", Peer: host, PeerPlace: netstate.Host},
 		},
-		Tables:         []netstate.Table{{Family: "inet", Name: "cleat"}, {Family: "bridge", Name: "cleat"}},
+		Tables:         []netstate.Table{{Family: "inet", Name: netstate.TableName}, {Family: "bridge", Name: netstate.TableName}},
 		IptablesChains: netstate.IptablesPlaces(""),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/netstate"
 )
 
 // Request is one call of a plugin, checked: names are valid, the configuration is
@@ -21,6 +22,11 @@ type Request struct {
 	Prev        *cni.Result // the decoded prevResult; nil without one
 	// AllowHostNetNS is CNI_NETNS_OVERRIDE: NetNS may be the plugin's own namespace.
 	AllowHostNetNS bool
+}
+
+// Owner is the attachment that the call is about, as the owner of kernel objects and leases.
+func (r *Request) Owner() netstate.Owner {
+	return netstate.Owner{Network: r.Conf.Name, ContainerID: r.ContainerID, IfName: r.IfName}
 }
 
 // Env is the environment of a call, as the specification names it (section 2,

@@ -30,28 +30,24 @@ func (f *fixedIPAM) Find(typ string, _ []string) (plugin.Plugin, error) {
 	return f, nil
 }
 
-func owner(req *plugin.Request) netstate.Owner {
-	return netstate.Owner{Network: req.Conf.Name, ContainerID: req.ContainerID, IfName: req.IfName}
-}
-
 func (f *fixedIPAM) Add(_ context.Context, req *plugin.Request) (*cni.Result, error) {
-	if f.held[owner(req)] {
-		return nil, cni.Errorf(cni.CodeInvalidEnvironment, "%s has its addresses already", owner(req))
+	if f.held[req.Owner()] {
+		return nil, cni.Errorf(cni.CodeInvalidEnvironment, "%s has its addresses already", req.Owner())
 	}
-	f.held[owner(req)] = true
+	f.held[req.Owner()] = true
 	res := f.gives.Clone()
 	res.CNIVersion = req.Conf.CNIVersion
 	return res, nil
 }
 
 func (f *fixedIPAM) Del(_ context.Context, req *plugin.Request) error {
-	delete(f.held, owner(req))
+	delete(f.held, req.Owner())
 	return nil
 }
 
 func (f *fixedIPAM) Check(_ context.Context, req *plugin.Request) error {
-	if !f.held[owner(req)] {
-		return cni.Errorf(cni.CodeUnknownContainer, "%s has no addresses", owner(req))
+	if !f.held[req.Owner()] {
+		return cni.Errorf(cni.CodeUnknownContainer, "%s has no addresses", req.Owner())
 	}
 	return nil
 }
