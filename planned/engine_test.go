@@ -374,7 +374,7 @@ func TestSecondAddKeepsTheFirst(t *testing.T) {
 	}
 }
 
-func TestAddressOutlivesAFailedRemoval(t *testing.T) {
+func TestB035AddressOutlivesAFailedRemoval(t *testing.T) {
 	fail := false
 	w := newWorld(func(step string) error {
 		if fail && strings.HasPrefix(step, "remove") {

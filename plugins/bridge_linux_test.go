@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-cni/cleat/netstate"
 )
 
-func TestAddressesAreUsable(t *testing.T) {
+func TestB042AddressesAreUsable(t *testing.T) {
 	for _, tc := range []struct{ name, dad string }{{"at-once", "false"}, {"after-detection", "true"}} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := newMachine(t)
@@ -38,7 +38,7 @@ func TestAddressesAreUsable(t *testing.T) {
 	}
 }
 
-func TestForcedAddress(t *testing.T) {
+func TestB037ForcedAddress(t *testing.T) {
 	m := newMachine(t)
 	m.run(m.host, "ip link add cni0 address 02:00:00:00:00:aa type bridge")
 	m.run(m.host, "ip addr add 10.1.0.1/24 dev cni0")
@@ -68,9 +68,9 @@ func TestForcedAddress(t *testing.T) {
 	}
 }
 
-func TestDeadPodsPort(t *testing.T) { onEachBackend(t, testDeadPodsPort) }
+func TestB005DeadPodsPort(t *testing.T) { onEachBackend(t, testB005DeadPodsPort) }
 
-func testDeadPodsPort(t *testing.T, m *machine) {
+func testB005DeadPodsPort(t *testing.T, m *machine) {
 	first, second := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)), "tcp :80"), m.newPod(3, podNetwork, tcp(8080, 80))
 	if err := m.tryAdd(t, second.attachment); !errors.Is(err, netstate.ErrInUse) || !strings.Contains(err.Error(), "pods/pod2/eth0") {
 		t.Errorf("the port of a living pod: %v", err)
@@ -86,7 +86,7 @@ func testDeadPodsPort(t *testing.T, m *machine) {
 	}
 }
 
-func TestVLANs(t *testing.T) {
+func TestB048VLANs(t *testing.T) {
 	m := newMachine(t)
 	if err := m.host.Do(func() error {
 		return exec.Command("ip", "link", "add", "probe", "type", "bridge", "vlan_filtering", "1").Run()

@@ -103,7 +103,7 @@ func TestAttachAndDetach(t *testing.T) {
 	}
 }
 
-func TestHostPortConflict(t *testing.T) {
+func TestB063HostPortConflict(t *testing.T) {
 	m := newMemory()
 	first, second := m.pod(2, podNetwork, tcp(8080, 80)), m.pod(3, podNetwork, tcp(8081, 80), tcp(8080, 8080))
 	m.add(t, first)

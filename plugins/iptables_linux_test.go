@@ -25,8 +25,8 @@ func onBothKinds(t *testing.T, run func(t *testing.T, m *machine)) {
 	}
 }
 
-// TestExternalSetMarkChain: the chain of somebody else must be there, and marks in place of ours.
-func TestExternalSetMarkChain(t *testing.T) {
+// TestB062ExternalSetMarkChain: the chain of somebody else must be there, and marks in place of ours.
+func TestB062ExternalSetMarkChain(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, m *machine) {
 		conf := strings.Replace(podNetwork, `"type":"portmap",`, `"type":"portmap","externalSetMarkChain":"KUBE-MARK-MASQ",`, 1)
 		before := m.rules()
@@ -98,8 +98,8 @@ func TestTwoInterfacesOfOneNetwork(t *testing.T) {
 	})
 }
 
-// TestFlushedIptables is B060: CHECK names what a flush took, and a repair brings it back.
-func TestFlushedIptables(t *testing.T) {
+// TestB060FlushedIptables: CHECK names what a flush took, and a repair brings it back.
+func TestB060FlushedIptables(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, m *machine) {
 		a := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)), "tcp :80")
 		m.run(m.host, m.iptables+"/iptables -t nat -F")
@@ -164,9 +164,9 @@ func (m *machine) counting() (calls func() string) {
 	}
 }
 
-// TestIptablesCalls is B007 and B101: without mappings no program is started, and with two hundred it is one save
+// TestB007IptablesCalls, which is B101 too: without mappings no program is started, and with two hundred it is one save
 // and one restore a family.
-func TestIptablesCalls(t *testing.T) {
+func TestB007IptablesCalls(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, m *machine) {
 		calls := m.counting()
 		conf := strings.Replace(podNetwork, `"ipMasq":true,`, "", 1)

@@ -53,9 +53,9 @@ func (m *machine) expect(t *testing.T, calls []call) {
 	}
 }
 
-func TestPodsTalk(t *testing.T) { onEachBackend(t, testPodsTalk) }
+func TestB061PodsTalk(t *testing.T) { onEachBackend(t, testB061PodsTalk) }
 
-func testPodsTalk(t *testing.T, m *machine) {
+func testB061PodsTalk(t *testing.T, m *machine) {
 	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
 	a := m.attach(m.newPod(2, podNetwork, ports...), "tcp :80", "udp :53")
 	b := m.attach(m.newPod(3, podNetwork), "tcp :80", "udp :53")
@@ -104,9 +104,9 @@ func testPodsTalk(t *testing.T, m *machine) {
 	}
 }
 
-func TestNothingIsLeft(t *testing.T) { onEachBackend(t, testNothingIsLeft) }
+func TestB054NothingIsLeft(t *testing.T) { onEachBackend(t, testB054NothingIsLeft) }
 
-func testNothingIsLeft(t *testing.T, m *machine) {
+func testB054NothingIsLeft(t *testing.T, m *machine) {
 	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
 	text := func() string {
 		var lines []string
@@ -173,9 +173,9 @@ func TestPortmapOptions(t *testing.T) {
 	}
 }
 
-func TestHostIP(t *testing.T) { onEachBackend(t, testHostIP) }
+func TestB053HostIP(t *testing.T) { onEachBackend(t, testB053HostIP) }
 
-func testHostIP(t *testing.T, m *machine) {
+func testB053HostIP(t *testing.T, m *machine) {
 	m.run(m.host, "ip addr add 192.0.2.2/24 dev up0")
 	m.run(m.host, "ip addr add 2001:db8::2/64 dev up0 nodad")
 	mapping := func(host, container int, ip string) cni.PortMapping {
@@ -220,9 +220,9 @@ func testLocalnetStaysClosed(t *testing.T, m *machine) {
 	m.expect(t, []call{{"a pod without the guard", p.ns, "tcp", "127.0.0.1:9999", "host sees 10.88.0.2"}})
 }
 
-func TestUDPSenderFollowsThePort(t *testing.T) { onEachBackend(t, testUDPSenderFollowsThePort) }
+func TestB006UDPSenderFollowsThePort(t *testing.T) { onEachBackend(t, testB006UDPSenderFollowsThePort) }
 
-func testUDPSenderFollowsThePort(t *testing.T, m *machine) {
+func testB006UDPSenderFollowsThePort(t *testing.T, m *machine) {
 	first := m.attach(m.newPod(2, podNetwork, udp(5005, 53)), "udp :53")
 	var conn net.Conn
 	err := m.outside.Do(func() error {
@@ -275,7 +275,7 @@ func TestIsolatedPorts(t *testing.T) {
 	}
 }
 
-func TestBridgeIsSteady(t *testing.T) {
+func TestB047BridgeIsSteady(t *testing.T) {
 	m := newMachine(t)
 	state := func() string {
 		var words []string
@@ -308,8 +308,8 @@ func TestBridgeIsSteady(t *testing.T) {
 	}
 }
 
-// TestWithoutIPv6: a kernel without IPv6 has nothing below /proc/sys/net/ipv6.
-func TestWithoutIPv6(t *testing.T) {
+// TestB043WithoutIPv6: a kernel without IPv6 has nothing below /proc/sys/net/ipv6.
+func TestB043WithoutIPv6(t *testing.T) {
 	m := newMachine(t)
 	const v4 = `{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"bridge","isDefaultGateway":true,"ipMasq":true,
 	  "ipam":{"type":"numbered","subnets":["10.88.0.0/16"]}},{"type":"portmap","capabilities":{"portMappings":true}}]}`

@@ -73,8 +73,8 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// TestRebootFillsNoPool is the whole story: every address is taken, the machine is started anew, and no DEL comes.
-func TestRebootFillsNoPool(t *testing.T) {
+// TestB001RebootFillsNoPool is the whole story: every address is taken, the machine is started anew, and no DEL comes.
+func TestB001RebootFillsNoPool(t *testing.T) {
 	p := poolOf(t, tiny)
 	for _, bootID := range []string{"boot-1", "boot-2", "boot-3"} {
 		s := newStore(t, func(c *Config) {
@@ -146,9 +146,9 @@ func TestAliveByRecord(t *testing.T) {
 	}
 }
 
-// TestLostStore proves that the addresses of living containers are not given out when the store was removed or moved under
+// TestB033LostStore proves that the addresses of living containers are not given out when the store was removed or moved under
 // them.
-func TestLostStore(t *testing.T) {
+func TestB033LostStore(t *testing.T) {
 	for _, lose := range []struct {
 		name string
 		path func(p netstate.Pool) string

@@ -48,7 +48,7 @@ func fill(t *testing.T, p netstate.Pool) func() {
 	}
 }
 
-func TestFullDisk(t *testing.T) {
+func TestB003FullDisk(t *testing.T) {
 	s, p := newStore(t, nil), smallDisk(t, "size=192k")
 	add(t, s, p, "c1")
 	add(t, s, p, "c2")

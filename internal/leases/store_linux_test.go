@@ -198,7 +198,7 @@ func TestLegacyFiles(t *testing.T) {
 	checkStore(t, p)
 }
 
-func TestFilesThatNameNobody(t *testing.T) {
+func TestB003FilesThatNameNobody(t *testing.T) {
 	garbage := map[string]string{
 		"empty": "", "spaces": " \r\n ", "zeros": strings.Repeat("\x00", 40), "not-text": "\xff\xfe", "long": strings.Repeat("x", maxLease+1), "lines": "a\r\nb\r\nc",
 	}
@@ -350,7 +350,7 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
-func TestCollect(t *testing.T) {
+func TestB076Collect(t *testing.T) {
 	s, p := newStore(t, nil), poolOf(t, "10.9.0.0/24 10.9.0.2-10.9.0.99")
 	put(t, p, "10.9.0.2", "live\r\neth0")
 	put(t, p, "10.9.0.3", "live\r\neth1")
@@ -499,7 +499,7 @@ func TestSwapLeft(t *testing.T) {
 	checkStore(t, p)
 }
 
-func TestLockHeld(t *testing.T) {
+func TestB026LockHeld(t *testing.T) {
 	s, p := newStore(t, nil), poolOf(t, tiny)
 	add(t, s, p, "c1")
 	lock, err := filelock.Acquire(t.Context(), filepath.Join(p.Dir, "net", "lock"))

@@ -66,16 +66,16 @@ func pins() []pinned {
 		{area: "host-local", name: "gc-of-all-keeps-the-books", test: pinGCAll},
 		{area: "host-local", name: "gc-of-files-of-older-versions", test: pinGCLegacy},
 
-		{area: "bridge", name: "vlan-and-trunk", by: "plugins TestVLANs,plugins TestVLANGatewayIsShared"},
+		{area: "bridge", name: "vlan-and-trunk", by: "plugins TestB048VLANs,plugins TestVLANGatewayIsShared"},
 		{area: "bridge", name: "steady-mac", test: pinSteadyMAC},
 		{area: "bridge", name: "mac-from-three-sources", test: pinMACSources},
-		{area: "bridge", name: "masquerade", by: "CF16,plugins TestPodsTalk"},
+		{area: "bridge", name: "masquerade", by: "CF16,plugins TestB061PodsTalk"},
 		{area: "bridge", name: "spoof-check", by: "plugins TestSpoofedFramesAreDropped"},
 		{area: "bridge", name: "isolation", by: "plugins TestIsolatedPorts"},
 		{area: "bridge", name: "container-interface-down", test: pinInterfaceDown},
 		{area: "bridge", name: "address-given-back-after-an-error", test: pinAddressGivenBack},
 		{area: "bridge", name: "del-of-what-is-not-there", by: "PL10"},
-		{area: "bridge", name: "address-of-the-bridge-forced", by: "plugins TestForcedAddress"},
+		{area: "bridge", name: "address-of-the-bridge-forced", by: "plugins TestB037ForcedAddress"},
 	}
 }
 
