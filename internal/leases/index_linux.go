@@ -35,7 +35,7 @@ func (f *folder) openIndex() {
 	}
 	f.head = h
 	is, err := f.condition()
-	f.trusted = err == nil && is == h.condition && is.mark()
+	f.trusted = err == nil && is == h.condition && is.marked()
 }
 
 func (f *folder) condition() (condition, error) {
@@ -54,7 +54,7 @@ func (f *folder) mark() error {
 	if f.head.condition, err = f.condition(); err != nil {
 		return err
 	}
-	if !f.head.condition.mark() {
+	if !f.head.condition.marked() {
 		return f.net.fault("set time of", "", errors.ErrUnsupported)
 	}
 	return f.writeIndex(f.head.encode(), 0)

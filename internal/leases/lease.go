@@ -57,7 +57,7 @@ func parseName(name string) (netip.Addr, bool) {
 	return a, true
 }
 
-// joinAddrs and splitAddrs are the two directions of an owner link's target.
+// joinAddrs gives addresses as a line of the index has them; splitAddrs reads them back.
 func joinAddrs(addrs []netip.Addr) string {
 	var b strings.Builder
 	for i, a := range addrs {

@@ -2,6 +2,8 @@ package leases
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -56,12 +58,11 @@ func parseRecord(data []byte) (record, bool) {
 // records are all records of a runtime.
 type records []record
 
-// readRecords reads <stateDir>/results. What can't be read is passed over: it can only make
-// the store free less than it could bring back.
+// readRecords reads <stateDir>/results. What can't be read is logged and passed over.
 func readRecords(stateDir string, log *slog.Logger) records {
 	path := filepath.Join(stateDir, "results")
 	entries, err := os.ReadDir(path)
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("records not read", "err", err)
 	}
 	var all records

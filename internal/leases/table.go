@@ -129,7 +129,7 @@ func layOut(lines map[string]string, pages int) ([][]byte, bool) {
 	return table, true
 }
 
-// header is the first page of the index.
+// header is what the first page of the index begins with.
 type header struct {
 	pages     int
 	condition condition
@@ -143,10 +143,10 @@ type condition struct {
 	mtime, ctime int64
 }
 
-// mark reports whether a folder in this condition can have been marked: whoever makes or removes a
+// marked reports whether this can be the condition of a folder that was marked: whoever makes or removes a
 // file in a folder sets both of its times to the same value, and marking it sets one. So no
 // change leads back to a marked condition, however coarse the clock of the file system is.
-func (c condition) mark() bool { return c.mtime != c.ctime }
+func (c condition) marked() bool { return c.mtime != c.ctime }
 
 const headerFormat = "cleat lease index 1 pages %d folder %d modified %d changed %d spares %d\n"
 
