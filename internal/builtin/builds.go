@@ -10,8 +10,8 @@ import (
 // pluginProgram is the main package of the program that holds our plugins.
 const pluginProgram = "github.com/cleat-cni/cleat/cmd/cleat-cni"
 
-// builds knows which files are our plugin program of our own build. A file is read once, as long as its
-// device, inode, size and time of change stay.
+// builds knows which files are our plugin program of our own build. A file is read again only when its
+// device, inode, size or modification time has changed.
 type builds struct {
 	own *debug.BuildInfo
 

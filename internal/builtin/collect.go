@@ -62,7 +62,7 @@ type collectWork struct {
 	call  libcni.Call
 	step  planned.Step // of a built-in one
 	valid []netstate.Owner
-	prog  bool
+	exec  bool // a program does it
 }
 
 // look has the built-in plugins say what they would free. One that can't is left out of what follows.
@@ -78,8 +78,8 @@ func (c *collection) look(ctx context.Context, calls []libcni.Call) {
 			c.fail(call, err)
 			continue
 		}
-		w := collectWork{call: call, step: step, valid: valid, prog: !loc.BuiltIn}
-		if w.prog {
+		w := collectWork{call: call, step: step, valid: valid, exec: !loc.BuiltIn}
+		if w.exec {
 			c.work = append(c.work, w)
 			continue
 		}
@@ -105,11 +105,10 @@ func addNew(list, more []netstate.Freed) []netstate.Freed {
 	return list
 }
 
-// asking bounds how many addresses are asked at once.
-const asking = 64
+// maxAsked bounds how many addresses are asked at once.
+const maxAsked = 64
 
-// inUse finds the owners that seem to live: they have an interface on the host, or an address that answers. Addresses are asked
-// only where nothing else tells, at the same time, since silence takes its time.
+// inUse finds the owners that seem to live: they have an interface on the host, or an address that answers.
 func (c *collection) inUse(ctx context.Context) {
 	c.kept = map[string]string{}
 	for _, f := range c.would {
@@ -117,14 +116,19 @@ func (c *collection) inUse(ctx context.Context) {
 			c.kept[f.Mark] = "no record claims it, but its interface is there: --unknown frees it"
 		}
 	}
-	if c.runner.cfg.Answers == nil {
-		return
+	if c.runner.cfg.Answers != nil {
+		c.askAddresses(ctx)
 	}
+}
+
+// askAddresses keeps the owners whose addresses answer, where nothing else tells whether they live. It asks many at the same
+// time, since an address that nobody has costs the whole wait for an answer.
+func (c *collection) askAddresses(ctx context.Context) {
 	var (
 		mu    sync.Mutex
 		found = map[string]string{}
 		wait  sync.WaitGroup
-		slots = make(chan struct{}, asking)
+		slots = make(chan struct{}, maxAsked)
 	)
 	for _, f := range c.would {
 		_, gone := c.how.Gone[f.Mark]
@@ -173,7 +177,7 @@ func (c *collection) free(ctx context.Context, keep []netstate.Owner) []netstate
 	var all []netstate.Freed
 	for _, w := range c.work {
 		valid := slices.Concat(w.valid, keep)
-		if !w.prog {
+		if !w.exec {
 			freed, err := c.runner.engine.Collect(ctx, w.step, valid, false)
 			all = addNew(all, freed)
 			if err != nil {

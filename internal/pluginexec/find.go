@@ -42,8 +42,8 @@ func Find(typ string, dirs []string) (string, error) {
 	return "", notFound(typ, dirs)
 }
 
-// checkType is cni.CheckType, and once more what would lead out of the folders: that the
-// type runs no other program must not hang on one place.
+// checkType is cni.CheckType, and refuses once more what would lead out of the folders: a mistake in one check
+// must not let a configuration run any program of the machine.
 func checkType(typ string) error {
 	if err := cni.CheckType(typ); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 func Require(t testing.TB) {
 	t.Helper()
 	if os.Getenv("CLEAT_SANDBOX") != "1" {
-		skip(t, "sandbox", "run it with go test -exec \"$PWD/sandbox.sh\"")
+		Need(t, "sandbox", "run it with go test -exec \"$PWD/sandbox.sh\"")
 	}
 }
 
@@ -22,11 +22,6 @@ func Require(t testing.TB) {
 // features, separated by commas, whose lack is a failure instead; all means every one, and
 // -vlan after it every one but vlan.
 func Need(t testing.TB, feature, why string) {
-	t.Helper()
-	skip(t, feature, why)
-}
-
-func skip(t testing.TB, feature, why string) {
 	t.Helper()
 	required := strings.Split(os.Getenv("CLEAT_TEST_REQUIRE"), ",")
 	all := slices.Contains(required, "all") && !slices.Contains(required, "-"+feature)
