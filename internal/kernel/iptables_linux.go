@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,11 +152,9 @@ func (x *iptables) read(ctx context.Context, family string, tables []string) (ip
 		s.remark(strings.TrimSpace(line))
 	}
 	for _, table := range tables {
-		for _, bad := range s.incompatible {
-			if bad == table {
-				return iptSaved{}, fmt.Errorf("%s (%s): table %s of %s was made by nft and holds what iptables can't show: %w",
-					save, s.flavour(), table, family, netstate.ErrUnsupported)
-			}
+		if slices.Contains(s.incompatible, table) {
+			return iptSaved{}, fmt.Errorf("%s (%s): table %s of %s was made by nft and holds what iptables can't show: %w",
+				save, s.flavour(), table, family, netstate.ErrUnsupported)
 		}
 	}
 	return s, nil

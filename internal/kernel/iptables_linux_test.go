@@ -171,6 +171,17 @@ func TestIptablesWithoutPrograms(t *testing.T) {
 	if err := s.Remove(t.Context(), published("c1", 8001), true); err != nil {
 		t.Errorf("Remove where no table is: %v", err)
 	}
+	k, err := kernel.New(kernel.Config{Host: m.host, Programs: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if err := k.Supports(t.Context(), published("c1", 8001)); !errors.Is(err, netstate.ErrUnsupported) || !strings.Contains(err.Error(), "iptables-save is not installed") {
+		t.Errorf("Supports = %v, want %v and the program", err, netstate.ErrUnsupported)
+	}
+	if got, err := k.Collect(t.Context(), "pods", nil, false); err != nil || len(got) > 0 {
+		t.Errorf("Collect where no program is: %v, %v", got, err)
+	}
 }
 
 // programs writes scripts that stand in for iptables-save and iptables-restore. Each call is noted in the file calls.
