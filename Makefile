@@ -11,7 +11,7 @@ SANDBOX   := $(CURDIR)/sandbox.sh
 SUM       := $(GO) run ./internal/testsum $(if $(CLEAT_COUNTS),-o $(CLEAT_COUNTS))
 PACKAGES  := ./...
 FUZZTIME  ?= 5s
-CRASH     ?= -crash.time=0 -crash.kills=500 -crash.rounds=20 -crash.workers=4
+CRASH     ?= -crash.chains=all -crash.time=0 -crash.kills=500 -crash.rounds=20 -crash.workers=4
 
 .PHONY: demo build test check bench install setup race fuzz crash interop fmt vet staticcheck fix cross tidy generated clean
 
@@ -70,7 +70,7 @@ bench1: ## each benchmark once, so that none rots
 fuzz: ## each fuzz target for FUZZTIME
 	@scripts/fuzz $(FUZZTIME)
 
-crash: ## kill and fail the programs at every system call, in every way, for hours; CRASH="-crash.time=1m" is a sample
+crash: ## kill and fail the programs at every system call, in every way, for hours; CRASH="-crash.chains=all -crash.time=1m" is a sample
 	@scripts/setup test
 	@$(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
 

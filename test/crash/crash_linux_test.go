@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -113,7 +114,7 @@ func survey(t *testing.T, w *worker, rng *rand.Rand) (turns [][]job, counted str
 			}
 		}
 	}
-	for _, c := range chains() {
+	for _, c := range chosenChains(t) {
 		for _, f := range []form{builtIn, execd} {
 			for _, verb := range verbs() {
 				plan(c, f, verb)
@@ -121,6 +122,23 @@ func survey(t *testing.T, w *worker, rng *rand.Rand) (turns [][]job, counted str
 		}
 	}
 	return turns, fmt.Sprintf("points %d × faults %d", points, len(ways))
+}
+
+// chosenChains are the networks of -crash.chains.
+func chosenChains(t *testing.T) []chain {
+	t.Helper()
+	if *which == "all" {
+		return chains()
+	}
+	var list []chain
+	for name := range strings.SplitSeq(*which, ",") {
+		i := slices.IndexFunc(chains(), func(c chain) bool { return c.name == name })
+		if i < 0 {
+			t.Fatalf("no network %q", name)
+		}
+		list = append(list, chains()[i])
+	}
+	return list
 }
 
 // worthwhile are the numbers of points, without most of those at which a GC takes its 256 operation locks, one like the other.

@@ -229,13 +229,7 @@ func (w *world) follow(j job) ([]string, error) {
 			}
 		}
 	case followGC:
-		if j.N%2 == 1 {
-			if err := w.removePod(subject); err != nil {
-				return nil, err
-			}
-		}
-		cmd, err := w.gc(0, w.valid()...)
-		if err := errors.Join(err, w.must(cmd)); err != nil {
+		if err := w.collect(j.N%2 == 1); err != nil {
 			return nil, err
 		}
 	case followAdd:
@@ -246,6 +240,15 @@ func (w *world) follow(j job) ([]string, error) {
 		return w.afterReboot()
 	}
 	return w.leaks()
+}
+
+// collect does a GC: by who lives, if the subject's namespace is gone, or by the runtime's list, which the subject isn't on.
+func (w *world) collect(gone bool) error {
+	if gone {
+		return errors.Join(w.removePod(subject), w.must(w.plain("gc", network)))
+	}
+	cmd, err := w.gc(0, w.valid()...)
+	return errors.Join(err, w.must(cmd))
 }
 
 // addAgain adds the subject again, which must be refused only if it is attached, and deletes it.

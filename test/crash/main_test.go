@@ -23,6 +23,7 @@ var (
 	kills   = flag.Int("crash.kills", 20, "how many kills at a random time")
 	rounds  = flag.Int("crash.rounds", 1, "how many rounds of cold ADDs")
 	seed    = flag.Uint64("crash.seed", 0, "what decides the order and the times; 0 is another one each time")
+	which   = flag.String("crash.chains", "bridge", "the networks, separated by commas, or all")
 	only    = flag.String("crash.only", "", "run only the runs whose name holds this")
 )
 

@@ -31,34 +31,53 @@ const (
 // chain is a network's plugins.
 type chain struct {
 	name    string
-	publish []string // the flags that the subject is added with
+	flags   func(id string) []string // that a container is added with
 	plugins func(dataDir string) []map[string]any
 }
 
 func chains() []chain {
-	publish := []string{"--publish", "8080:80", "--publish", "8053:53/udp"}
+	published := func(id string) []string {
+		if id == bystander {
+			return nil
+		}
+		return []string{"--publish", "8080:80", "--publish", "8053:53/udp"}
+	}
 	return []chain{
-		{name: "bridge", publish: publish, plugins: func(dataDir string) []map[string]any {
+		{name: "bridge", flags: published, plugins: func(dataDir string) []map[string]any {
 			return bridged(dataDir, "nftables")
 		}},
-		{name: "iptables", publish: publish, plugins: func(dataDir string) []map[string]any {
+		{name: "iptables", flags: published, plugins: func(dataDir string) []map[string]any {
 			return bridged(dataDir, "iptables")
+		}},
+		{name: "ptp", flags: published, plugins: func(dataDir string) []map[string]any {
+			return []map[string]any{{"type": "ptp", "ipMasq": true, "ipam": hostLocal(dataDir)}, portmap("nftables")}
+		}},
+		{name: "static", flags: func(id string) []string {
+			addrs := map[string]string{bystander: "10.99.0.2/24", subject: "10.99.0.3/24", successor: "10.99.0.4/24"}
+			return append(published(id), "--ip", addrs[id])
+		}, plugins: func(string) []map[string]any {
+			static := map[string]any{"type": "static", "routes": []any{map[string]any{"dst": "0.0.0.0/0"}}}
+			return []map[string]any{{"type": "ptp", "capabilities": map[string]any{"ips": true}, "ipam": static}, portmap("nftables")}
 		}},
 	}
 }
 
 // bridged are a bridge with masquerade and leases, and published ports.
 func bridged(dataDir, backend string) []map[string]any {
-	return []map[string]any{
-		{
-			"type": "bridge", "bridge": "cni0", "ipMasq": true, "ipMasqBackend": backend, "isDefaultGateway": true,
-			"ipam": map[string]any{
-				"type": "host-local", "dataDir": dataDir,
-				"ranges": []any{[]any{map[string]any{"subnet": "10.99.0.0/24"}}},
-			},
-		},
-		{"type": "portmap", "backend": backend, "capabilities": map[string]any{"portMappings": true}},
+	return []map[string]any{{
+		"type": "bridge", "bridge": "cni0", "ipMasq": true, "ipMasqBackend": backend, "isDefaultGateway": true, "ipam": hostLocal(dataDir),
+	}, portmap(backend)}
+}
+
+func hostLocal(dataDir string) map[string]any {
+	return map[string]any{
+		"type": "host-local", "dataDir": dataDir, "routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
+		"ranges": []any{[]any{map[string]any{"subnet": "10.99.0.0/24"}}},
 	}
+}
+
+func portmap(backend string) map[string]any {
+	return map[string]any{"type": "portmap", "backend": backend, "capabilities": map[string]any{"portMappings": true}}
 }
 
 // form is how the plugins run.
@@ -273,23 +292,27 @@ func emptyDir(dir string) error {
 	return nil
 }
 
-// cleat is the command for a verb on a container, which is added with the chain's ports unless it is the bystander.
+// cleat is the command for a verb on a container, which is added with the chain's flags.
 func (w *world) cleat(verb, id string, flags ...string) command {
-	if verb == "add" && id != bystander {
-		flags = append(flags, w.chain.publish...)
+	if verb == "add" {
+		flags = append(flags, w.chain.flags(id)...)
 	}
 	return w.command(verb, id, flags...)
 }
 
 func (w *world) command(verb, id string, flags ...string) command {
+	return w.plain(verb, append([]string{network, w.podPath(id), "--id", id}, flags...)...)
+}
+
+// plain is a command of cleat in this world.
+func (w *world) plain(verb string, rest ...string) command {
 	args := []string{"--conf-dir", w.path("conf"), "--state-dir", w.path("state"), "--plugin-dir", w.path("bin")}
 	if w.form == execd {
 		args = append(args, "--exec-only")
 	} else {
 		args = append(args, "--builtin")
 	}
-	args = append(args, verb, network, w.podPath(id), "--id", id)
-	return command{path: filepath.Join(w.bin, "cleat"), args: append(args, flags...), env: without(os.Environ(), roleKey)}
+	return command{path: filepath.Join(w.bin, "cleat"), args: append(append(args, verb), rest...), env: without(os.Environ(), roleKey)}
 }
 
 // gc is the command for a GC that finds these containers valid.
