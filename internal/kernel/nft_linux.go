@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/internal/netns"
@@ -413,7 +412,7 @@ func addMessages(elems []wantedElement) ([]filterMessage, error) {
 			if err != nil {
 				return err
 			}
-			m.flags = netlink.Create | netlink.Excl
+			m.flags = createFlags
 			msgs = append(msgs, m)
 		}
 		return nil

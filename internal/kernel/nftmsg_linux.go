@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
@@ -112,12 +113,11 @@ func newSetMessage(s newSet) (filterMessage, error) {
 var hooks = []string{"prerouting", "input", "forward", "output", "postrouting"}
 
 func hookNumber(name string) (uint32, error) {
-	for i, h := range hooks {
-		if h == name {
-			return uint32(i), nil
-		}
+	i := slices.Index(hooks, name)
+	if i < 0 {
+		return 0, fmt.Errorf("unknown hook %q", name)
 	}
-	return 0, fmt.Errorf("unknown hook %q", name)
+	return uint32(i), nil
 }
 
 func newChainMessage(c netstate.TableChain, family uint8) (filterMessage, error) {

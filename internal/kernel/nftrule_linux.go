@@ -173,18 +173,9 @@ func (c *ruleCompiler) comparePrefix(field ruleField, text string, op expr.CmpOp
 		c.emit(&expr.Cmp{Op: op, Register: register(0), Data: addr[:load.Len]})
 		return nil
 	}
-	c.mask(0, prefixMask(p.Bits(), len(addr)))
+	c.mask(0, netstate.Netmask(p).AsSlice())
 	c.emit(&expr.Cmp{Op: op, Register: register(0), Data: addr})
 	return nil
-}
-
-// prefixMask is a netmask of that many bits, size bytes long.
-func prefixMask(bits, size int) []byte {
-	m := make([]byte, size)
-	for i := range bits {
-		m[i/8] |= 0x80 >> (i % 8)
-	}
-	return m
 }
 
 // mask emits register &= mask.

@@ -304,7 +304,7 @@ func (p *ruleParser) field() (ruleField, error) {
 		if _, err := p.expect("type"); err != nil {
 			return ruleField{}, err
 		}
-		name = "fib daddr type"
+		name = fibDestination
 	default:
 		second, err := p.value()
 		if err != nil {
