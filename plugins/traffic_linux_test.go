@@ -110,7 +110,7 @@ func testB054NothingIsLeft(t *testing.T, m *machine) {
 	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
 	text := func() string {
 		var lines []string
-		for _, line := range strings.Split(m.rules()+m.run(m.host, "ip -o addr")+m.run(m.host, "ip -o link"), "\n") {
+		for line := range strings.SplitSeq(m.rules()+m.run(m.host, "ip -o addr")+m.run(m.host, "ip -o link"), "\n") {
 			// The bridge's state follows its ports', and up0's own address becomes usable in time.
 			if !strings.Contains(line, "cni0") && !strings.Contains(line, "scope link") {
 				lines = append(lines, line)
@@ -279,7 +279,7 @@ func TestB047BridgeIsSteady(t *testing.T) {
 	m := newMachine(t)
 	state := func() string {
 		var words []string
-		for _, w := range strings.Fields(m.run(m.host, "ip -o link show cni0")) {
+		for w := range strings.FieldsSeq(m.run(m.host, "ip -o link show cni0")) {
 			if strings.Contains(w, ":") && len(w) == 17 || len(words) > 0 && words[len(words)-1] == "mtu" || w == "mtu" {
 				words = append(words, w)
 			}

@@ -71,11 +71,12 @@ func violations() []violation {
 
 func importViolations() []violation {
 	imports := func(pkg string, paths ...string) string {
-		text := "package " + pkg + "\n\n"
+		var text strings.Builder
+		text.WriteString("package " + pkg + "\n\n")
 		for _, p := range paths {
-			text += "import _ \"" + p + "\"\n"
+			text.WriteString("import _ \"" + p + "\"\n")
 		}
-		return text
+		return text.String()
 	}
 	return []violation{
 		{"imports", "cni-imports-module", "cni/b.go", imports("cni", "os", "example.com/m/plugin"), "cni/b.go:4: cni may not import example.com/m/plugin"},
@@ -107,11 +108,12 @@ func importViolations() []violation {
 
 func codeViolations() []violation {
 	body := func(imports, code string) string {
-		text := "package cni\n\n"
+		var text strings.Builder
+		text.WriteString("package cni\n\n")
 		for name := range strings.FieldsSeq(imports) {
-			text += "import \"" + name + "\"\n"
+			text.WriteString("import \"" + name + "\"\n")
 		}
-		return text + "\n" + code + "\n"
+		return text.String() + "\n" + code + "\n"
 	}
 	long := strings.Repeat("\tx()\n", 79)
 	return []violation{

@@ -43,9 +43,7 @@ func TestManyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	errs := make(chan error, many)
 	for g := range many {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			pod, err := netns.New()
 			if err != nil {
 				errs <- err
@@ -58,7 +56,7 @@ func TestManyAtOnce(t *testing.T) {
 					return
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	close(errs)

@@ -50,13 +50,14 @@ func dumpOf(ns *netns.Handle) (string, error) {
 			if err != nil {
 				return err
 			}
-			line := fmt.Sprintf("link %s mtu %d up %t", l.Name, l.MTU, l.Flags&net.FlagUp != 0)
+			var line strings.Builder
+			line.WriteString(fmt.Sprintf("link %s mtu %d up %t", l.Name, l.MTU, l.Flags&net.FlagUp != 0))
 			for _, a := range addrs {
 				if !strings.HasPrefix(a.String(), "fe80:") {
-					line += " " + a.String()
+					line.WriteString(" " + a.String())
 				}
 			}
-			lines = append(lines, line)
+			lines = append(lines, line.String())
 		}
 		routes, err := os.ReadFile("/proc/thread-self/net/route")
 		if err != nil {

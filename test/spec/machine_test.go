@@ -141,13 +141,14 @@ func (m *machine) conf(typ, members string, more ...string) string {
 		"FULL", `{"type":"host-local","dataDir":"DATA","ranges":[[{"subnet":"10.88.0.0/16","rangeStart":"10.88.0.2","rangeEnd":"10.88.0.2"}]]}`,
 		"FAKE", `{"type":"fake-ipam","keep":12345678901234567890}`,
 	).Replace(members)
-	text := fmt.Sprintf(`{"cniVersion":%q,"name":%q,"type":%q`, m.version, network, typ)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf(`{"cniVersion":%q,"name":%q,"type":%q`, m.version, network, typ))
 	for _, part := range append([]string{members}, more...) {
 		if part != "" {
-			text += "," + part
+			text.WriteString("," + part)
 		}
 	}
-	return strings.NewReplacer("DATA", m.data, "PORT", strconv.Itoa(firstPort)).Replace(text) + "}"
+	return strings.NewReplacer("DATA", m.data, "PORT", strconv.Itoa(firstPort)).Replace(text.String()) + "}"
 }
 
 // confOf are the configuration's members for a container, each of which has a port of its own.

@@ -354,7 +354,7 @@ func pinGenerations(r ruleTest) {
 		c := newRuntime(r, "fake-a")
 		c.answer("fake-a", map[string]behaviour{"VERSION": bad})
 		if info, err := c.GetVersionInfo(r.Context(), "fake-a"); err == nil {
-			r.Error(fmt.Sprintf("the answer %q is taken for %v", bad.Stdout, info))
+			r.Errorf("the answer %q is taken for %v", bad.Stdout, info)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,9 +37,7 @@ func keysOf(version string) map[string]kind {
 		"cniVersion": "string", "dns": "object", "dns.nameservers": "strings", "dns.domain": "string", "dns.search": "strings", "dns.options": "strings",
 	}
 	add := func(more map[string]kind) {
-		for k, v := range more {
-			keys[k] = v
-		}
+		maps.Copy(keys, more)
 	}
 	if !cni.AtLeast(version, "0.3.0") {
 		for _, f := range []string{"ip4", "ip6"} {

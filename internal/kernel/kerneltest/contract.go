@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -208,11 +209,11 @@ func (f Fixture) remove(t *testing.T, pod string, want netstate.State, sweep boo
 
 // texts is all of the namespaces as text.
 func (f Fixture) texts(paths ...string) string {
-	all := ""
+	var all strings.Builder
 	for _, p := range append([]string{""}, paths...) {
-		all += "netns " + p + "\n" + f.Text(p)
+		all.WriteString("netns " + p + "\n" + f.Text(p))
 	}
-	return all
+	return all.String()
 }
 
 // same fails the test if the text of the namespaces is not what it was.
