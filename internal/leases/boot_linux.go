@@ -40,7 +40,7 @@ func (f *folder) settle(ctx context.Context) error {
 	records := readRecords(f.cfg.StateDir, f.cfg.Log)
 	alive := f.cfg.Alive
 	if alive == nil {
-		alive = records.alive
+		alive = func(id string) bool { return records.alive(id, f.cfg.BootID) }
 	}
 	owned, err := f.reclaim(ctx, files, alive)
 	if err != nil {

@@ -3,14 +3,17 @@ package leases
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -116,8 +119,8 @@ func writeRecord(t *testing.T, stateDir, name string, record map[string]any) {
 	}
 }
 
-// TestAliveByRecord uses this process's own namespace as that of a container; it is only opened.
-func TestAliveByRecord(t *testing.T) {
+// TestB001AliveByRecord uses this process's own namespace as that of a container; it is only opened.
+func TestB001AliveByRecord(t *testing.T) {
 	state := t.TempDir()
 	for id, netns := range map[string]string{
 		"living": "/proc/self/ns/net", "other-kind": "/proc/self/ns/mnt", "gone": filepath.Join(state, "gone"), "file": state + "/file", "none": "",
@@ -125,6 +128,18 @@ func TestAliveByRecord(t *testing.T) {
 		writeRecord(t, state, "net-"+id+"-eth0", map[string]any{"kind": "cniCacheV1", "containerId": id, "ifName": "eth0", "networkName": "net", "netns": netns})
 	}
 	writeRecord(t, state, "net-kind-eth0", map[string]any{"kind": "other", "containerId": "kind", "netns": "/proc/self/ns/net"})
+	cookie, err := netns.CookieOf("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, extra := range map[string]any{
+		"same":         map[string]any{"bootId": "boot-1", "netnsCookie": strconv.FormatUint(cookie, 10)},
+		"earlier-boot": map[string]any{"bootId": "boot-0", "netnsCookie": strconv.FormatUint(cookie, 10)},
+		"path-again":   map[string]any{"bootId": "boot-1", "netnsCookie": strconv.FormatUint(cookie+1, 10)},
+		"foreign-key":  []int{1},
+	} {
+		writeRecord(t, state, "net-"+id+"-eth0", map[string]any{"kind": "cniCacheV1", "containerId": id, "netns": "/proc/self/ns/net", "cleat": extra})
+	}
 	for name, content := range map[string]string{"file": "", "results/empty": "", "results/list": "[1]", "results/text": "\x00"} {
 		if err := os.WriteFile(filepath.Join(state, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -134,14 +149,14 @@ func TestAliveByRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, p := newStore(t, func(c *Config) { c.StateDir = state }), poolOf(t, "10.9.0.0/24 10.9.0.2-10.9.0.99")
-	for i, id := range []string{"living", "other-kind", "gone", "file", "none", "kind", "unknown"} {
-		file := put(t, p, "10.9.0.1"+string(rune('0'+i)), id+"\r\neth0")
+	for i, id := range []string{"living", "other-kind", "gone", "file", "none", "kind", "unknown", "same", "earlier-boot", "path-again", "foreign-key"} {
+		file := put(t, p, fmt.Sprintf("10.9.0.%d", 10+i), id+"\r\neth0")
 		if err := os.Chtimes(file, boot.Add(-time.Hour), boot.Add(-time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	del(t, s, p, "nobody")
-	if diff := cmp.Diff([]string{"10.9.0.10=living\r\neth0"}, leaseFiles(t, p)); diff != "" {
+	if diff := cmp.Diff([]string{"10.9.0.10=living\r\neth0", "10.9.0.17=same\r\neth0", "10.9.0.20=foreign-key\r\neth0"}, leaseFiles(t, p)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

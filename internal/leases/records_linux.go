@@ -26,6 +26,14 @@ type record struct {
 		IP4 recordIP `json:"ip4"`
 		IP6 recordIP `json:"ip6"`
 	} `json:"result"`
+	// Cleat is what our runtime adds, an [origin].
+	Cleat json.RawMessage `json:"cleat"`
+}
+
+// origin tells the namespace of an attachment from a later one at the same path, such as /proc/1234/ns/net.
+type origin struct {
+	BootID string `json:"bootId"`
+	Cookie uint64 `json:"netnsCookie,string"` // 0 is unknown
 }
 
 type recordIP struct {
@@ -82,18 +90,36 @@ func readRecords(stateDir string, log *slog.Logger) records {
 	return all
 }
 
-// alive reports whether a record of the container names a namespace that can be opened.
-func (rs records) alive(containerID string) bool {
+// alive reports whether a record of the container names a namespace that is there and, as far as the record tells, the one
+// of then: of the boot bootID, and with the same cookie.
+func (rs records) alive(containerID, bootID string) bool {
 	for _, r := range rs {
-		if r.ContainerID != containerID || r.NetNS == "" {
-			continue
-		}
-		if ns, err := netns.Open(r.NetNS); err == nil {
-			ns.Close()
+		if r.ContainerID == containerID && r.NetNS != "" && r.namespaceLives(bootID) {
 			return true
 		}
 	}
 	return false
+}
+
+func (r record) namespaceLives(bootID string) bool {
+	var then origin
+	if len(r.Cleat) > 0 && json.Unmarshal(r.Cleat, &then) != nil {
+		then = origin{} // somebody else's key of the same name
+	}
+	if then.BootID != "" && then.BootID != bootID {
+		return false
+	}
+	ns, err := netns.Open(r.NetNS)
+	if err != nil {
+		return false
+	}
+	defer ns.Close()
+	if then.Cookie == 0 {
+		return true
+	}
+	// A namespace that can't be entered to ask may be the one.
+	cookie, err := ns.Cookie()
+	return err != nil || cookie == 0 || cookie == then.Cookie
 }
 
 // network returns the records of a network.
