@@ -31,12 +31,18 @@ func Merge(states ...State) State {
 	return all
 }
 
-// union appends the objects of more that all does not hold in just the same form. The
-// lists are those of one attachment: a few objects.
+// union appends the objects of more that all does not hold in just the same form.
 func union[T Object](all, more []T) []T {
+	if len(more) == 0 {
+		return all
+	}
+	held := make(map[string]bool, len(all)+len(more))
+	for _, o := range all {
+		held[o.String()] = true
+	}
 	for _, o := range more {
-		text := o.String()
-		if !slices.ContainsFunc(all, func(have T) bool { return have.String() == text }) {
+		if text := o.String(); !held[text] {
+			held[text] = true
 			all = append(all, o)
 		}
 	}

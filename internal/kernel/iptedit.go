@@ -156,12 +156,13 @@ func (w *iptWant) apply(t *iptTable, alive func(lives string) bool) (iptEdit, ip
 			done.taken = append(done.taken, taken...)
 		}
 	}
+	have := t.index()
 	for _, r := range w.rules {
-		n := t.find(r)
-		for ; n > 1; n-- { // two who made it at once
-			e.deletes = append(e.deletes, "-D "+r.Chain+" "+t.text(r))
+		texts := have[iptKeyOf(r)]
+		for _, text := range texts[min(1, len(texts)):] { // two who made it at once
+			e.deletes = append(e.deletes, "-D "+r.Chain+" "+text)
 		}
-		if n == 1 {
+		if len(texts) > 0 {
 			continue
 		}
 		command := "-m comment --comment " + netstate.IptablesWord(iptComment(r, w.owns(r.Chain))) + " " + r.Rule
@@ -184,8 +185,14 @@ func (w *iptWant) take(t *iptTable, c netstate.IptablesChain, alive func(string)
 	if held && !mine && alive(have.lives) {
 		return nil, about(c, fmt.Errorf("%w: %s", netstate.ErrInUse, have.who()))
 	}
-	stale := func(r iptRule) bool { return r.target == c.Name && !w.wants(r) }
-	same := slices.EqualFunc(t.in(c.Name), w.in(c.Name), func(r iptRule, want netstate.IptablesRule) bool { return r.is(want) })
+	wanted := map[iptKey]bool{}
+	for _, r := range w.rules {
+		if r.Chain == c.Name || r.LeadsTo(c) {
+			wanted[iptKeyOf(r)] = true
+		}
+	}
+	stale := func(r iptRule) bool { return r.target == c.Name && !wanted[r.key()] }
+	same := slices.EqualFunc(t.in(c.Name), w.in(c.Name), func(r iptRule, want netstate.IptablesRule) bool { return r.key() == iptKeyOf(want) })
 	if mine && same && !slices.ContainsFunc(t.rules, stale) {
 		return nil, nil
 	}
@@ -204,21 +211,12 @@ func (w *iptWant) take(t *iptTable, c netstate.IptablesChain, alive func(string)
 	return []iptTaken{taken}, nil
 }
 
-// wants reports whether a rule is one that is wanted.
-func (w *iptWant) wants(r iptRule) bool { return slices.ContainsFunc(w.rules, r.is) }
-
 // who is the owner as people know it: by names if they are there.
 func (n iptNote) who() string {
 	if n.owner.IsZero() {
 		return n.mark
 	}
 	return n.owner.String()
-}
-
-// text is the text of the rule that is r.
-func (t *iptTable) text(r netstate.IptablesRule) string {
-	i := slices.IndexFunc(t.rules, func(have iptRule) bool { return have.is(r) })
-	return t.rules[i].text
 }
 
 // revert is the change that takes back what was done to t.
@@ -229,9 +227,10 @@ func (d iptDone) revert(t *iptTable) iptEdit {
 			e.deletes = append(e.deletes, "-D "+r.chain+" "+r.text)
 		}
 	}
+	have := t.index()
 	for _, added := range d.rules {
-		if t.find(added) > 0 {
-			gone(iptRule{chain: added.Chain, text: t.text(added)})
+		if texts := have[iptKeyOf(added)]; len(texts) > 0 {
+			gone(iptRule{chain: added.Chain, text: texts[0]})
 		}
 	}
 	for _, c := range d.taken {
@@ -255,15 +254,22 @@ func (t *iptTable) remove(goes func(mark string) bool, names []string) (iptEdit,
 		e    iptEdit
 		list []iptRule
 	)
-	doomed := func(chain string) bool {
-		n, held := t.holder(chain)
-		return held && goes(n.mark) || !held && slices.Contains(names, chain) && len(t.in(chain)) == 0
+	holders, filled := map[string]string{}, map[string]bool{}
+	for _, r := range t.rules {
+		filled[r.chain] = true
+		if r.owns {
+			holders[r.chain] = r.mark
+		}
 	}
-	var kept []iptRule
+	doomed := func(chain string) bool {
+		mark, held := holders[chain]
+		return held && goes(mark) || !filled[chain] && slices.Contains(names, chain)
+	}
+	led := map[string]bool{} // chains that others lead into
 	for _, r := range t.rules {
 		switch {
 		case r.mark == "" || !goes(r.mark):
-			kept = append(kept, r)
+			led[r.target] = true
 			continue
 		case !doomed(r.chain):
 			e.deletes = append(e.deletes, "-D "+r.chain+" "+r.text)
@@ -276,7 +282,7 @@ func (t *iptTable) remove(goes func(mark string) bool, names []string) (iptEdit,
 		}
 		e.flushes = append(e.flushes, "-F "+chain)
 		// Whoever else leads into the chain keeps it, empty.
-		if !slices.ContainsFunc(kept, func(r iptRule) bool { return r.target == chain }) {
+		if !led[chain] {
 			e.drops = append(e.drops, "-X "+chain)
 		}
 	}
@@ -295,8 +301,9 @@ func (w *iptWant) diff(t *iptTable) []netstate.Difference {
 			list = append(list, netstate.Difference{Object: c.Key(), Want: c.String()})
 		}
 	}
+	have := t.index()
 	for _, r := range w.rules {
-		if t.find(r) == 0 {
+		if len(have[iptKeyOf(r)]) == 0 {
 			list = append(list, netstate.Difference{Object: r.Key(), Want: r.String()})
 		}
 	}

@@ -254,20 +254,23 @@ func (t *iptTable) holder(chain string) (iptNote, bool) {
 	return iptNote{}, false
 }
 
-// find counts the rules that are r.
-func (t *iptTable) find(r netstate.IptablesRule) int {
-	n := 0
-	for _, have := range t.rules {
-		if have.is(r) {
-			n++
+// iptKey is what a rule is known by.
+type iptKey struct{ chain, tag, mark string }
+
+func (r iptRule) key() iptKey { return iptKey{r.chain, r.tag, r.mark} }
+
+// iptKeyOf is the key of a rule of a state.
+func iptKeyOf(r netstate.IptablesRule) iptKey { return iptKey{r.Chain, iptTag(r), iptMark(r.Owner)} }
+
+// index are the texts of the rules by what they are known by. One that is there twice has two.
+func (t *iptTable) index() map[iptKey][]string {
+	all := make(map[iptKey][]string, len(t.rules))
+	for _, r := range t.rules {
+		if r.tag != "" {
+			all[r.key()] = append(all[r.key()], r.text)
 		}
 	}
-	return n
-}
-
-// is reports whether a rule that was printed is one of a state.
-func (r iptRule) is(o netstate.IptablesRule) bool {
-	return r.chain == o.Chain && r.tag == iptTag(o) && r.mark == iptMark(o.Owner)
+	return all
 }
 
 // iptMark is the mark of an owner; "" of nobody.
