@@ -37,6 +37,10 @@ func TestCheck(t *testing.T) {
 		{"route", func(s *netstate.State) { s.Routes[0].Dst = netip.MustParsePrefix("10.0.0.1/8") }, "host bits"},
 		{"route-way", func(s *netstate.State) { s.Routes[0].Dev, s.Routes[0].Via = "", netip.Addr{} }, "neither"},
 		{"rule", func(s *netstate.State) { s.Rules[0].Table = -1 }, "range"},
+		{"rule-families", func(s *netstate.State) {
+			s.Rules[0].From, s.Rules[0].To = netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")
+		}, "two families"},
+		{"rule-host-bits", func(s *netstate.State) { s.Rules[0].From = netip.MustParsePrefix("10.0.0.1/8") }, "host bits"},
 		{"neighbour", func(s *netstate.State) {
 			s.Neighbours = []netstate.Neighbour{{Place: pod, Dev: "eth0", MAC: "02:00:00:00:00:01"}}
 		}, "no address"},
