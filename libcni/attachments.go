@@ -53,7 +53,7 @@ func (c *CNI) Attachments(ctx context.Context) ([]*NetworkAttachment, error) {
 	}
 	all := make([]*NetworkAttachment, 0, len(entries))
 	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return nil, fmt.Errorf("list attachments: %w", err)
 		}
 		a := e.attachment()

@@ -27,7 +27,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, cli.Config{
 		Args: os.Args[1:], Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
-		Version: programVersion(), Program: programFile(), NewRunner: newRunner,
+		Version: programVersion(), Program: programFile(), NewRunner: newRunner, EUID: os.Geteuid(),
 		Cnitool: filepath.Base(os.Args[0]) == "cnitool",
 	})
 	stop()

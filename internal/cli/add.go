@@ -55,6 +55,9 @@ func (a *app) add(ctx context.Context, args []string, t target, r request) error
 
 // attachment makes of NETWORK, NETNS (which may be left out) and flags what the runtime library takes.
 func (a *app) attachment(args []string, t target, r request) (*libcni.NetworkConfigList, libcni.RuntimeConf, error) {
+	if err := t.check(); err != nil {
+		return nil, libcni.RuntimeConf{}, err
+	}
 	asked, err := a.parse(r)
 	if err != nil {
 		return nil, libcni.RuntimeConf{}, err

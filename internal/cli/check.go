@@ -94,6 +94,9 @@ func (ck *checker) named(ctx context.Context, a *app, args []string, t target) e
 
 // attachmentOf is the attachment that NETWORK, NETNS and flags name, to be looked up.
 func (a *app) attachmentOf(args []string, t target) (*libcni.NetworkConfigList, *libcni.RuntimeConf, error) {
+	if err := t.check(); err != nil {
+		return nil, nil, err
+	}
 	path, err := a.netnsPath(args[1])
 	if err != nil {
 		return nil, nil, err

@@ -26,6 +26,7 @@ type Config struct {
 	Now       func() time.Time // default time.Now
 	NetNSDir  string           // where namespaces have names; default /run/netns
 	LockDir   string           // of the locks of operations; default the runtime's
+	EUID      int              // the user that the program acts as; default root
 }
 
 // RunnerOptions say how plugins are to be run.
@@ -93,5 +94,26 @@ func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	if a.timeout <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no end within %v (--timeout): %w", a.timeout, context.DeadlineExceeded))
+	return context.WithTimeoutCause(ctx, a.timeout, timeoutError(a.timeout))
 }
+
+// ended reports whether ctx has ended, and returns errs with that, unless one of them tells of it.
+func ended(ctx context.Context, errs []error) ([]error, bool) {
+	cause := context.Cause(ctx)
+	if cause == nil {
+		return errs, false
+	}
+	if !errors.Is(errors.Join(errs...), cause) {
+		errs = append(errs, cause)
+	}
+	return errs, true
+}
+
+// timeoutError is the end of the time that --timeout gave. It is a context.DeadlineExceeded.
+type timeoutError time.Duration
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("no end within %v (--timeout)", time.Duration(e))
+}
+
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }

@@ -27,12 +27,7 @@ CNI_ARGS and CAP_ARGS. This is cleat, called by this name; see cleat --help.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return withHint(usagef("unknown command %q", args[0]), didYouMean(args[0], commandNames(c)))
-			}
-			return c.Help()
-		},
+		RunE:          helpOnly,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			t.ifName = orDefault(t.ifName, ifName)
 			return a.checkGlobals()

@@ -85,6 +85,11 @@ func (a *app) del(ctx context.Context, d deletion) error {
 	if err != nil {
 		return err
 	}
+	if len(found)+len(unread) == 0 {
+		if err := d.check(); err != nil {
+			return err
+		}
+	}
 	if len(found)+len(unread) == 0 && d.network != "" && d.path == "" {
 		// Nothing is attached, or the name is a typing error.
 		if _, err := a.network(d.network); err != nil {
@@ -98,9 +103,9 @@ func (a *app) del(ctx context.Context, d deletion) error {
 		return a.delNamed(ctx, c, d, found)
 	}
 	var errs []error
+	over := false
 	for _, at := range found {
-		if err := ctx.Err(); err != nil {
-			errs = append(errs, err)
+		if errs, over = ended(ctx, errs); over {
 			break
 		}
 		errs = append(errs, c.DelAttachment(ctx, at))

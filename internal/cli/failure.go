@@ -47,7 +47,7 @@ type failure struct {
 }
 
 // describe makes a failure of an error.
-func describe(err error) failure {
+func (a *app) describe(err error) failure {
 	e := cni.AsError(err)
 	f := failure{
 		Code: e.Code, Msg: e.Msg, Details: e.Details, Plugin: e.Plugin, Verb: e.Verb, Step: e.Step, Hint: e.Hint,
@@ -59,7 +59,7 @@ func describe(err error) failure {
 	if h, ok := errors.AsType[*hinted](err); ok && h.hint != "" {
 		f.Hint = h.hint
 	}
-	if f.Hint == "" && errors.Is(err, fs.ErrPermission) {
+	if f.Hint == "" && errors.Is(err, fs.ErrPermission) && a.cfg.EUID != 0 {
 		f.Hint = "networks are made by root: try sudo"
 	}
 	return f
@@ -83,7 +83,7 @@ func (a *app) exitStatus(ctx context.Context, err error) int {
 
 // report prints an error: one object on stdout for a program, else one line and the hint on stderr.
 func (a *app) report(err error) {
-	f := describe(err)
+	f := a.describe(err)
 	switch {
 	case a.output.structured():
 		if werr := writeStructured(a.cfg.Stdout, a.output, f); werr != nil {

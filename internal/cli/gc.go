@@ -72,11 +72,11 @@ func (a *app) gc(ctx context.Context, network string, how libcni.CollectArgs) er
 		return err
 	}
 	errs := []error{err}
+	over := false
 	bar := a.progress("collecting", len(lists))
 	var all []libcni.Collected
 	for _, list := range lists {
-		if ctx.Err() != nil {
-			errs = append(errs, context.Cause(ctx))
+		if errs, over = ended(ctx, errs); over {
 			break
 		}
 		a.noteGC(runner, list, how.DryRun)

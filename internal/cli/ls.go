@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,11 +52,18 @@ func (a *app) ls(ctx context.Context) error {
 		wideHead: []string{"RX", "TX", "WHY"},
 		empty:    "nothing is attached",
 	}
+	var broken [][2]string
 	for _, v := range views {
+		if v.State == string(libcni.StateBroken) {
+			broken = append(broken, [2]string{filepath.Base(v.File), v.Why})
+		}
 		t.add([]string{v.Network, v.ContainerID, v.Pod, v.IfName, strings.Join(v.IPs, ","), v.MAC, v.NetNS, v.State, a.age(v.Added)},
 			bytesText(v.RX), bytesText(v.TX), v.Why)
 	}
-	return t.write(a.cfg.Stdout, a.output == formatWide)
+	if err := t.write(a.cfg.Stdout, a.output == formatWide); err != nil {
+		return err
+	}
+	return writeSections(a.cfg.Stdout, section{"Broken records", broken})
 }
 
 // addTraffic adds the counters of a living attachment; where they can't be read there are none.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -56,6 +57,9 @@ func (a *app) networks() error {
 		v := networkView{Name: list.Name, File: list.Source, Default: list == first, Version: list.CNIVersion}
 		if v.Default {
 			v.Why = "its file's name sorts first"
+			if !cni.Supported(v.Version) {
+				v.Why += ", but its cniVersion is not spoken here: nothing can be attached to it"
+			}
 		}
 		for _, p := range list.Plugins {
 			v.Plugins = append(v.Plugins, a.where(runner, p.Network.Type))

@@ -84,9 +84,10 @@ func (r *repairer) all(ctx context.Context, a *app) error {
 	bar := a.progress("repairing", len(list))
 	defer bar.end()
 	var errs []error
+	over := false
 	for _, at := range list {
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
+		if errs, over = ended(ctx, errs); over {
+			return errors.Join(errs...)
 		}
 		errs = append(errs, r.recorded(ctx, configured, at))
 		bar.step()

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,19 +25,14 @@ const rootExample = `  cleat demo                                  see two pods 
 // root returns the command tree.
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
-		Use:           "cleat",
-		Short:         "Attach containers to networks",
-		Long:          rootLong,
-		Example:       rootExample,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return withHint(usagef("unknown command %q", args[0]), didYouMean(args[0], commandNames(c)))
-			}
-			return c.Help()
-		},
+		Use:               "cleat",
+		Short:             "Attach containers to networks",
+		Long:              rootLong,
+		Example:           rootExample,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              cobra.ArbitraryArgs,
+		RunE:              helpOnly,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkGlobals() },
 	}
 	a.globalFlags(c)
@@ -45,8 +41,47 @@ func (a *app) root() *cobra.Command {
 	})
 	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.repairCmd(), a.gcCmd(), a.statusCmd(),
 		a.lsCmd(), a.showCmd(), a.networksCmd(), a.planCmd(), a.installCmd(), a.demoCmd(), a.versionCmd())
-	c.CompletionOptions.HiddenDefaultCmd = false
+	c.SetHelpCommand(helpCmd())
+	c.SetOut(a.cfg.Stdout) // which the next line takes for good
+	c.InitDefaultCompletionCmd()
+	if completion, _, err := c.Find([]string{"completion"}); err == nil {
+		completion.Args, completion.RunE = cobra.ArbitraryArgs, helpOnly
+	}
 	return c
+}
+
+// helpOnly runs a command that only has commands below it: it shows its help, and refuses what is none of them.
+func helpOnly(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return withHint(usagef("unknown command %q", args[0]), didYouMean(args[0], commandNames(c)))
+	}
+	return c.Help()
+}
+
+// helpCmd is cobra's, which takes the help of the program for that of a command it doesn't know.
+func helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil {
+				return &usageError{err}
+			}
+			if len(rest) > 0 {
+				return helpOnly(about, rest)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return commandNames(c.Root()), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
 }
 
 func (a *app) globalFlags(c *cobra.Command) {
@@ -54,7 +89,7 @@ func (a *app) globalFlags(c *cobra.Command) {
 	f.SortFlags = false
 	f.StringVar(&a.confDir, "conf-dir", orDefault(a.cfg.Env("NETCONFPATH"), "/etc/cni/net.d"),
 		"folder of network configurations")
-	dirs := filepath.SplitList(a.cfg.Env("CNI_PATH"))
+	dirs := slices.DeleteFunc(filepath.SplitList(a.cfg.Env("CNI_PATH")), func(dir string) bool { return dir == "" })
 	if len(dirs) == 0 {
 		dirs = []string{"/opt/cni/bin"}
 	}
@@ -68,9 +103,15 @@ func (a *app) globalFlags(c *cobra.Command) {
 	f.BoolVar(&a.jsonLog, "json-log", false, "write messages as JSON lines")
 }
 
-// checkGlobals refuses global flags that contradict each other.
+// checkGlobals refuses global flags that say nothing or contradict each other.
 func (a *app) checkGlobals() error {
 	switch {
+	case a.confDir == "":
+		return usagef("--conf-dir is empty")
+	case slices.Contains(a.pluginDirs, ""):
+		return usagef("--plugin-dir is empty")
+	case a.stateDir == "":
+		return usagef("--state-dir is empty")
 	case a.execOnly && a.builtin:
 		return usagef("--exec-only and --builtin exclude each other")
 	case a.timeout < 0:
@@ -115,7 +156,11 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return withHint(usagef("%s is missing", strings.Join(names[len(args):], " and ")), "usage: "+c.UseLine())
+			is := "is"
+			if len(names)-len(args) > 1 {
+				is = "are"
+			}
+			return withHint(usagef("%s %s missing", strings.Join(names[len(args):], " and "), is), "usage: "+c.UseLine())
 		case len(args) > len(names):
 			return withHint(usagef("unexpected argument %q", args[len(names)]), "usage: "+c.UseLine())
 		}

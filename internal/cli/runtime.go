@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cleat-cni/cleat/cni"
@@ -76,8 +77,9 @@ func (a *app) netnsHint(arg string, err error) error {
 	if cni.CodeOf(err) != cni.CodeInvalidNetNS || strings.Contains(arg, "/") {
 		return err
 	}
-	hint := didYouMean(arg, a.netnsNames())
-	if hint == "" {
+	names := a.netnsNames()
+	hint := didYouMean(arg, names)
+	if hint == "" || slices.Contains(names, arg) {
 		return err
 	}
 	return withHint(err, hint)

@@ -34,6 +34,19 @@ func (t *target) containerID(netnsPath string) string {
 	return "cnitool-" + hex.EncodeToString(sum[:10])
 }
 
+// check refuses names that no attachment can have.
+func (t *target) check() error {
+	if t.id != "" {
+		if err := cni.CheckContainerID(t.id); err != nil {
+			return &usageError{err}
+		}
+	}
+	if err := cni.CheckIfName(t.ifName); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
 // netnsPath makes a path of NETNS, which is one already if it holds a slash, and else a name
 // under /run/netns. For cnitool it always is a path.
 func (a *app) netnsPath(arg string) (string, error) {
@@ -68,7 +81,7 @@ func (a *app) netnsNames() []string {
 func (a *app) envArgs() (cni.Args, map[string]json.RawMessage, error) {
 	args, err := cni.ParseArgs(a.cfg.Env("CNI_ARGS"))
 	if err != nil {
-		return nil, nil, usagef("CNI_ARGS: %w", err)
+		return nil, nil, &usageError{err}
 	}
 	text := a.cfg.Env("CAP_ARGS")
 	if text == "" {

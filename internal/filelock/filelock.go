@@ -82,7 +82,7 @@ func wait(ctx context.Context, f *os.File, path string) error {
 		return nil
 	}
 	if err == nil {
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		f.Close()
@@ -105,7 +105,7 @@ func wait(ctx context.Context, f *os.File, path string) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("lock %s: %w%s", path, ctx.Err(), heldBy(path))
+		return fmt.Errorf("lock %s: %w%s", path, context.Cause(ctx), heldBy(path))
 	}
 }
 

@@ -28,7 +28,7 @@ type change struct {
 // A link of kind "" is looked up and adjusted. The default for an address is that it is usable at once; with DAD
 // Apply waits for the kernel's verdict, at most 5 s.
 func (s *Session) Apply(ctx context.Context, st netstate.State) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if err := s.check(st); err != nil {

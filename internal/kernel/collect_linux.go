@@ -19,7 +19,7 @@ const groupFrom = 4
 // Collect removes, unless dryRun, the host's links and the nft elements that carry the mark of network and of no owner in
 // valid. It returns what that was, also beside an error.
 func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	keep := map[string]bool{}

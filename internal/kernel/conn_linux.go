@@ -93,7 +93,7 @@ func (c *conn) run(ctx context.Context, list ...*request) error {
 
 // send sends as many requests as one batch takes, and returns their number.
 func (c *conn) send(ctx context.Context, list []*request) (int, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return 0, err
 	}
 	c.out = c.out[:0]

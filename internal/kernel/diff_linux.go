@@ -25,7 +25,7 @@ type comparison struct {
 // another attachment may have brought to its own wish, and the MAC of the host's end of a veth, which other programs may
 // change.
 func (s *Session) Diff(ctx context.Context, st netstate.State) ([]netstate.Difference, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	c := &comparison{work: s.begin(), state: st, tables: map[routeQuery][]seenRoute{}}

@@ -129,7 +129,7 @@ func sameTable(a, b netstate.Table) bool {
 // or ErrNotNamespace for a path that leads to no network namespace, ErrHostNamespace for the host's own, unless
 // allowHost.
 func (k *Kernel) Open(ctx context.Context, pod string, allowHost bool) (*Session, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	s := &Session{k: k, seen: map[netstate.Ref]*device{}}

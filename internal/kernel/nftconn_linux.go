@@ -168,7 +168,7 @@ func (c *filterConn) receive(first, last uint32, got func(netlink.Message) (all 
 // went wrong on the way. At most one of the messages may be a dump, the last.
 // A dump that the ruleset changed under gives errRace, after it was handed over.
 func (c *filterConn) ask(ctx context.Context, msgs []filterMessage, got func(i int, attrs []byte) error) ([]error, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	first := c.seq + 1
@@ -215,7 +215,7 @@ func (c *filterConn) answer(m netlink.Message, to filterMessage, result *error, 
 // than that one, it is errRace; without one any conflict is the error of the message that
 // failed first.
 func (c *filterConn) commit(ctx context.Context, msgs []filterMessage, generation uint32) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	first := c.seq + 1

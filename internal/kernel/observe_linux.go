@@ -12,7 +12,7 @@ import (
 
 // Observe reads what q asks for; what does not exist is left out. The session remembers it for Apply.
 func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return netstate.Facts{}, err
 	}
 	w := s.begin()

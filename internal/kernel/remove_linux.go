@@ -26,7 +26,7 @@ type removal struct {
 // itself only if the host's end is not there. In a session without a pod, or with the host's own
 // namespace as one, nothing in the pod is looked at.
 func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	r := &removal{work: s.begin(), state: st, going: map[netstate.Ref]bool{}, places: []netstate.Place{netstate.Host}}
@@ -35,12 +35,24 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 	if s.pod != nil && s.pod != s.k.host {
 		r.places = append(r.places, netstate.Pod)
 	}
-	errs := []error{r.find(ctx), r.shut(ctx), r.removeRules(ctx, sweep), r.removeIptables(ctx)}
+	var errs []error
+	for _, step := range []func(context.Context) error{
+		r.find, r.shut, func(ctx context.Context) error { return r.removeRules(ctx, sweep) }, r.removeIptables, r.clearAll, r.deleteLinks,
+	} {
+		errs = append(errs, step(ctx))
+		if ctx.Err() != nil { // each step to come would say the same
+			break
+		}
+	}
+	s.k.forgetFlows(ctx, st.Flows)
+	return errors.Join(errs...)
+}
+
+func (r *removal) clearAll(ctx context.Context) error {
+	var errs []error
 	for _, p := range r.places {
 		errs = append(errs, r.clear(ctx, p))
 	}
-	errs = append(errs, r.deleteLinks(ctx))
-	s.k.forgetFlows(ctx, st.Flows)
 	return errors.Join(errs...)
 }
 

@@ -104,7 +104,7 @@ func (sp *space) deleteLinks(ctx context.Context, list ...*device) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	n, err := sp.listen()

@@ -32,7 +32,7 @@ func (c *change) setSysctls(ctx context.Context, afterUp bool) error {
 		if len(list) == 0 {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if err := c.setSysctlsOf(p, list); err != nil {

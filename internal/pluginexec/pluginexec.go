@@ -177,9 +177,8 @@ func (c Command) errorf(code cni.Code, format string, args ...any) *cni.Error {
 
 func (c Command) ended(ctx context.Context, what string) *cni.Error {
 	e := c.errorf(cni.CodeTryAgain, "%s: %v", what, context.Cause(ctx))
-	e.Err = ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, e.Err) {
-		e.Err = fmt.Errorf("%w: %w", e.Err, cause)
+	if e.Err = context.Cause(ctx); !errors.Is(e.Err, ctx.Err()) {
+		e.Err = fmt.Errorf("%w: %w", ctx.Err(), e.Err)
 	}
 	return e
 }

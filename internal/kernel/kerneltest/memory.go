@@ -113,7 +113,7 @@ func (m *Memory) NewFile() string {
 
 // Open implements planned.Kernel.
 func (m *Memory) Open(ctx context.Context, pod string, allowHost bool) (planned.Session, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("open namespace %s: %w", pod, err)
 	}
 	m.mu.Lock()

@@ -152,7 +152,7 @@ func (x *transaction) another(want netstate.State, p netstate.Place, dev string)
 
 // Collect implements planned.Kernel.
 func (m *Memory) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("collect %s: %w", network, err)
 	}
 	m.mu.Lock()

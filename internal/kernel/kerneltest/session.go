@@ -23,7 +23,7 @@ var _ planned.Session = (*session)(nil)
 // begin locks the kernel for one call and returns what it works on. The caller calls end
 // when there is no error.
 func (s *session) begin(ctx context.Context) (x *transaction, end func(), err error) {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, nil, err
 	}
 	s.m.mu.Lock()

@@ -11,7 +11,7 @@ import (
 // Supports implements planned.Kernel: what check refuses, and what the fault "supports host link cni0" (an object by its key) fails, can't
 // be made.
 func (m *Memory) Supports(ctx context.Context, s netstate.State) error {
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("try the state: %w", err)
 	}
 	if err := errors.Join(check(s), m.lacking(s)); err != nil {
