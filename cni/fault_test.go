@@ -15,9 +15,9 @@ import (
 
 func TestSyntaxFaults(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
-		"empty":             {"", "1:1 the file is empty"},
-		"white-space":       {" \r\n\t", "1:1 the file is empty"},
-		"nul-bytes":         {strings.Repeat("\x00", 100), "1:1 the file holds only NUL bytes, as after a power loss: write it again"},
+		"empty":             {"", "1:1 the text is empty"},
+		"white-space":       {" \r\n\t", "1:1 the text is empty"},
+		"nul-bytes":         {strings.Repeat("\x00", 100), "1:1 the text holds only NUL bytes, as after a power loss: write it again"},
 		"nul-after":         {"{}\x00\x00", "1:3 NUL byte: remove it"},
 		"bom":               {"\xef\xbb\xbf{}", "1:1 the text begins with a byte order mark: save it as UTF-8 without BOM"},
 		"utf-16":            {"\xff\xfe{\x00}\x00", "1:1 the text is UTF-16: save it as UTF-8"},
@@ -154,7 +154,7 @@ func TestExplain(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
 		"syntax":     {"{\"a\":{},\n}", "line 1, column 8: trailing comma: remove the , before }; near: {\"a\":{},"},
 		"type":       {"\n {\"a\":{\"b\":[1,\n\"x\"]}}", "line 3, column 1: a.b[1]: want a whole number, found a string"},
-		"empty":      {"", "line 1, column 1: the file is empty"},
+		"empty":      {"", "line 1, column 1: the text is empty"},
 		"top":        {"[]", "line 1, column 1: want an object, found a list"},
 		"unfinished": {`{"a":`, `line 1, column 6: the text ends where a value should stand; near: {"a":`},
 	}

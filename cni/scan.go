@@ -40,9 +40,9 @@ func checkText(text []byte) error {
 	case bytes.HasPrefix(text, []byte("\xff\xfe")), bytes.HasPrefix(text, []byte("\xfe\xff")):
 		return s.fault(0, "the text is UTF-16: save it as UTF-8")
 	case len(bytes.Trim(text, " \t\r\n")) == 0:
-		return s.fault(0, "the file is empty")
+		return s.fault(0, "the text is empty")
 	case len(bytes.Trim(text, "\x00")) == 0:
-		return s.fault(0, "the file holds only NUL bytes, as after a power loss: write it again")
+		return s.fault(0, "the text holds only NUL bytes, as after a power loss: write it again")
 	}
 	if at := invalidUTF8(text); at >= 0 {
 		return s.fault(at, "the byte 0x%02x is not UTF-8: save the text as UTF-8", text[at])

@@ -136,7 +136,7 @@ func TestParseVersionInfo(t *testing.T) {
 
 func TestParseVersionInfoFaults(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
-		"empty":      {``, "line 1, column 1: the file is empty"},
+		"empty":      {``, "line 1, column 1: the text is empty"},
 		"no-version": {`{"supportedVersions":["1.0.0"]}`, "line 1, column 1: cniVersion: is missing"},
 		"no-list":    {`{"cniVersion":"1.0.0"}`, "line 1, column 1: supportedVersions: is missing or empty"},
 		"empty-list": {`{"cniVersion":"1.0.0","supportedVersions":[]}`, "line 1, column 43: supportedVersions: is missing or empty"},

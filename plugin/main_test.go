@@ -78,6 +78,8 @@ func TestServeRefuses(t *testing.T) {
 		{"no-name", env("DEL"), `{"cniVersion":"1.0.0","type":"fake"}`, 7, "name"},
 		{"bad-name", env("DEL"), `{"cniVersion":"1.0.0","name":"a/b","type":"fake"}`, 7, "a/b"},
 		{"version-unknown", env("DEL"), `{"cniVersion":"9.0.0","name":"n","type":"fake"}`, 1, "9.0.0"},
+		{"version-is-none", env("DEL"), `{"cniVersion":"x","name":"n","type":"fake"}`, 7, `cniVersion "x" is no version`},
+		{"nothing-on-standard-input", env("DEL"), "", 6, "the text is empty"},
 		{"check-before-it-came", env("CHECK", "CNI_NETNS", "/x"), `{"cniVersion":"0.3.1","name":"n","type":"fake"}`, 1, "CHECK"},
 		{"gc-before-it-came", env("GC"), `{"cniVersion":"1.0.0","name":"n","type":"fake"}`, 1, "GC"},
 		{"bad-prev-result", env("CHECK", "CNI_NETNS", "/x"), `{"cniVersion":"1.0.0","name":"n","type":"fake","prevResult":{"ips":[{"address":"x"}]}}`, 0, "address"},

@@ -141,6 +141,9 @@ func (r *Request) checkEnv(env Env) error {
 }
 
 func checkVersion(info Info, verb cni.Verb, version string) error {
+	if _, err := cni.Compare(version, cni.Current); err != nil {
+		return cni.Errorf(cni.CodeInvalidConfig, "cniVersion %q is no version: want the form %s", version, cni.Current)
+	}
 	if since := verb.Since(); !cni.AtLeast(version, since) {
 		return cni.Errorf(cni.CodeIncompatibleVersion, "config version %q does not allow %s, which came with %s", version, verb, since)
 	}
