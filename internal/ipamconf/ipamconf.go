@@ -5,6 +5,7 @@ package ipamconf
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/plugin"
@@ -90,10 +91,14 @@ func Wishes(req *plugin.Request) (list []Wish, fromArgs bool, err error) {
 	if err != nil || there {
 		return wishes("args.cni.ips", ips), false, err
 	}
-	if text, _ := req.Args.Get("IP"); text != "" {
-		return []Wish{{"CNI_ARGS IP", text, cni.CodeInvalidEnvironment}}, true, nil
+	text, _ := req.Args.Get("IP")
+	if text == "" {
+		return nil, false, nil
 	}
-	return nil, false, nil
+	for one := range strings.SplitSeq(text, ",") {
+		list = append(list, Wish{"CNI_ARGS IP", strings.TrimSpace(one), cni.CodeInvalidEnvironment})
+	}
+	return list, true, nil
 }
 
 func wishes(path string, ips []string) []Wish {

@@ -19,6 +19,8 @@ func TestWishes(t *testing.T) {
 	}{
 		{name: "none"},
 		{name: "environment", args: "IP=10.1.0.5;MAC=x;GATEWAY=y", want: []ipamconf.Wish{{"CNI_ARGS IP", "10.1.0.5", cni.CodeInvalidEnvironment}}, fromArgs: true},
+		{name: "environment-several", args: "IP=10.1.0.5, fd00::5", want: []ipamconf.Wish{
+			{"CNI_ARGS IP", "10.1.0.5", cni.CodeInvalidEnvironment}, {"CNI_ARGS IP", "fd00::5", cni.CodeInvalidEnvironment}}, fromArgs: true},
 		{name: "args", more: `"args":{"cni":{"ips":["a","b"]}},`, args: "IP=c",
 			want: []ipamconf.Wish{{"args.cni.ips[0]", "a", cni.CodeInvalidConfig}, {"args.cni.ips[1]", "b", cni.CodeInvalidConfig}}},
 		{name: "args-empty", more: `"args":{"cni":{"ips":[]}},`, args: "IP=c"},

@@ -74,13 +74,11 @@ func addresses(req *plugin.Request, written []*addressConf) ([]cni.IP, error) {
 		list = nil
 	}
 	for _, w := range wishes {
-		for text := range strings.SplitSeq(w.Text, ",") {
-			ip, err := parsePrefix(strings.TrimSpace(text))
-			if err != nil {
-				return nil, cni.Errorf(w.Code, "%s: %w", w.Path, err)
-			}
-			list = append(list, ip)
+		ip, err := parsePrefix(w.Text)
+		if err != nil {
+			return nil, cni.Errorf(w.Code, "%s: %w", w.Path, err)
 		}
+		list = append(list, ip)
 	}
 	return list, addGateways(req, list)
 }
