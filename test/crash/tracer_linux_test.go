@@ -66,6 +66,12 @@ type command struct {
 	env  []string
 }
 
+// The results of calls that the kernel begins again by itself (linux/errno.h), which no program sees.
+const (
+	restartSys   = 512
+	restartBlock = 516
+)
+
 // limit bounds a traced program.
 const limit = 60 * time.Second
 
@@ -116,8 +122,8 @@ func trace(cmd command, n int, f fault, hold time.Duration) (outcome, error) {
 	}
 	t := &tracer{
 		fault: f, n: n, hold: hold, root: p.Pid, failing: map[int]unix.Errno{}, dying: map[int]way{}, seen: map[int]bool{},
-		reading: map[int]uint64{},
-		paths:   pathCalls(), sends: sendCalls(),
+		reading: map[int]uint64{}, again: map[int]bool{},
+		paths: pathCalls(), sends: sendCalls(),
 	}
 	overdue := make(chan struct{})
 	timer := time.AfterFunc(limit, func() {
@@ -240,6 +246,11 @@ func (t *tracer) atCall(tid int) error {
 	if info.Op == opExit {
 		return t.afterCall(tid, int64(info.Nr))
 	}
+	if t.again[tid] {
+		delete(t.again, tid)
+		t.resume(tid, 0)
+		return nil
+	}
 	what := t.pointOf(tid, info)
 	if what == "" {
 		err := t.beforeReading(tid, info)
@@ -345,6 +356,9 @@ func (t *tracer) afterCall(tid int, result int64) error {
 		if err := setResult(tid, errno); err != nil {
 			return err
 		}
+	}
+	if result <= -restartSys && result >= -restartBlock {
+		t.again[tid] = true
 	}
 	if at, ok := t.reading[tid]; ok {
 		delete(t.reading, tid)
