@@ -181,8 +181,13 @@ func checkList(list *NetworkConfigList) error {
 		return err
 	}
 	if !cni.Supported(list.CNIVersion) {
-		return cni.Errorf(cni.CodeIncompatibleVersion, "network %s: cniVersion %q is none of those spoken here: %s",
-			list.Name, list.CNIVersion, strings.Join(cni.Versions(), ", "))
+		where := "network " + list.Name
+		if list.Source != "" {
+			where = list.Source
+		}
+		return cni.Errorf(cni.CodeIncompatibleVersion, "%s: cniVersion %q is none of those spoken here: %s",
+			where, list.CNIVersion, strings.Join(cni.Versions(), ", ")).
+			WithHint("set cniVersion to %s, or list it in cniVersions, if the plugins can do with it", cni.Current)
 	}
 	for _, p := range list.Plugins {
 		if err := cni.CheckType(p.Network.Type); err != nil {
@@ -278,7 +283,7 @@ func (c *CNI) runEach(ctx context.Context, calls []Call, goOn bool) error {
 		}
 		failed := failedCall(calls, len(outs), err)
 		errs = append(errs, named(calls[failed].Type, err))
-		if !goOn {
+		if !goOn || ctx.Err() != nil { // the others would only say the same
 			break
 		}
 		calls = calls[failed+1:]
@@ -292,10 +297,11 @@ func (c *CNI) runEach(ctx context.Context, calls []Call, goOn bool) error {
 // runShare gives the runner, if share is set, an equal part of the time that is left for all of calls.
 func (c *CNI) runShare(ctx context.Context, calls []Call, share bool) ([][]byte, error) {
 	end, bounded := ctx.Deadline()
-	if !share || !bounded {
+	if !share || !bounded || len(calls) == 1 {
 		return c.runner.Run(ctx, calls)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(len(calls)))
+	part := time.Until(end) / time.Duration(len(calls))
+	ctx, cancel := context.WithTimeoutCause(ctx, part, fmt.Errorf("no end within %v, its share of the time: %w", part.Round(time.Millisecond), context.DeadlineExceeded))
 	defer cancel()
 	return c.runner.Run(ctx, calls)
 }
