@@ -88,6 +88,7 @@ type tracer struct {
 	refused uint32             // the number of the netlink message that was spoilt; 0 is none
 	dying   map[int]way        // threads to be killed after their call
 	seen    map[int]bool
+	again   map[int]bool   // threads whose call the kernel begins once more: some settings do, hundreds of times, while links change
 	held    int            // the thread that hangs; 0 is none
 	until   time.Time      // then
 	freed   *atomic.Bool   // it goes on
