@@ -114,6 +114,9 @@ func parseRange(path string, conf rangeConf) (placed, error) {
 		if r.Gateway.Is4() != subnet.Addr().Is4() {
 			return placed{}, invalid("%s.gateway: %s is of another family than %s", path, r.Gateway, subnet)
 		}
+		if r.Gateway.Is4() && (r.Gateway == subnet.Addr() || r.Gateway == lastOf(subnet)) {
+			return placed{}, invalid("%s.gateway: %s is the network or broadcast address of %s", path, r.Gateway, subnet)
+		}
 	}
 	if !givesAny(r) {
 		return placed{}, invalid("%s: %s holds no address to give: the network, broadcast and gateway addresses are left out", path, r)
@@ -133,11 +136,30 @@ func parseSubnet(path, text string) (netip.Prefix, error) {
 		return netip.Prefix{}, invalid("%s: %s has host bits set", path, subnet).
 			WithHint("the network with this prefix length is %s", subnet.Masked())
 	}
+	for _, o := range noHosts() {
+		if subnet.Overlaps(o.prefix) {
+			return netip.Prefix{}, invalid("%s: %s overlaps %s, which is for %s", path, subnet, o.prefix, o.what)
+		}
+	}
 	if most := subnet.Addr().BitLen() - 2; subnet.Bits() > most {
 		return netip.Prefix{}, invalid("%s: %s is too small: the longest prefix is /%d", path, subnet, most).
 			WithHint("name the subnet that the addresses lie in, and bound them by rangeStart and rangeEnd")
 	}
 	return subnet, nil
+}
+
+// special is a network whose addresses no interface of a pod can have.
+type special struct {
+	prefix netip.Prefix
+	what   string
+}
+
+func noHosts() []special {
+	return []special{
+		{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
+		{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
+		{netip.MustParsePrefix("ff00::/8"), "multicast"},
+	}
 }
 
 // givesAny reports whether an address of r is not left out. At most three are.
