@@ -16,6 +16,10 @@ const (
 	maxMTU     = 65536
 	maxNameLen = 15 // IFNAMSIZ without the zero byte
 	maxVLAN    = 4094
+
+	// What is larger the kernel cuts down without a word (ip_metrics_convert), and no CHECK would find it again.
+	maxRouteMTU = 65535 - 15
+	maxAdvMSS   = 65535 - 40
 )
 
 // Check refuses what no kernel takes, so that nothing has to be undone for what can be told from the state
@@ -118,6 +122,12 @@ func checkRoute(r Route) error {
 	}
 	if r.Scope < 0 || r.Scope > 255 || !fits32(r.Table) || !fits32(r.Priority) || !fits32(r.MTU) || !fits32(r.AdvMSS) {
 		errs = append(errs, errors.New("a number is out of its range"))
+	}
+	if fits32(r.MTU) && r.MTU > maxRouteMTU {
+		errs = append(errs, fmt.Errorf("mtu %d is not from 0 to %d", r.MTU, maxRouteMTU))
+	}
+	if fits32(r.AdvMSS) && r.AdvMSS > maxAdvMSS {
+		errs = append(errs, fmt.Errorf("advmss %d is not from 0 to %d", r.AdvMSS, maxAdvMSS))
 	}
 	return errors.Join(errs...)
 }

@@ -36,6 +36,8 @@ func TestCheck(t *testing.T) {
 		{"address", func(s *netstate.State) { s.Addrs[0].Prefix = netip.Prefix{} }, "no valid address"},
 		{"route", func(s *netstate.State) { s.Routes[0].Dst = netip.MustParsePrefix("10.0.0.1/8") }, "host bits"},
 		{"route-way", func(s *netstate.State) { s.Routes[0].Dev, s.Routes[0].Via = "", netip.Addr{} }, "neither"},
+		{"route-mtu", func(s *netstate.State) { s.Routes[0].MTU = 65521 }, "mtu 65521 is not from 0 to 65520"},
+		{"route-advmss", func(s *netstate.State) { s.Routes[0].AdvMSS = 65496 }, "advmss 65496 is not from 0 to 65495"},
 		{"rule", func(s *netstate.State) { s.Rules[0].Table = -1 }, "range"},
 		{"rule-families", func(s *netstate.State) {
 			s.Rules[0].From, s.Rules[0].To = netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")
