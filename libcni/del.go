@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
 )
@@ -14,7 +16,8 @@ import (
 // DelNetworkList detaches a container from a network: it runs DEL of each plugin in reverse order. The list that was
 // recorded at ADD is used; the one given where none is recorded, or where a plugin of the recorded one is no longer
 // installed. The first error stops it, the record stays, and the next DEL tries again; with BestEffort it goes on
-// with the other plugins. What isn't attached is deleted all the same, so that no leftover stays.
+// with the other plugins. What isn't attached is deleted all the same, so that no leftover stays; of a network that the
+// container is not known to be attached to, plugins that are not installed are passed over.
 //
 // A record that is empty, corrupt or unreadable doesn't stop DEL: plugins run without prevResult, and the record goes at the end.
 // Arguments and capabilities that rt leaves nil are those of the record.
@@ -64,7 +67,11 @@ func (c *CNI) checkDel(op *operation) error {
 // del is the part of DEL under the lock. rec and intent are what is known; both may be nil.
 func (c *CNI) del(ctx context.Context, op *operation, rec, intent *entry) error {
 	op, prev := c.recorded(op, rec, intent)
-	err := c.runEach(ctx, op.delCalls(len(op.list.Plugins), prev), c.bestEffort)
+	calls := op.delCalls(len(op.list.Plugins), prev)
+	if rec == nil && intent == nil {
+		calls = c.installed(op, calls)
+	}
+	err := c.runEach(ctx, calls, c.bestEffort)
 	if err != nil && rec == nil && intent == nil && cni.CodeOf(err) == cni.CodeIncompatibleVersion {
 		c.log.Info("a plugin doesn't speak the version of a network that the container was never attached to",
 			"network", op.list.Name, "container", op.rt.ContainerID, "error", err)
@@ -83,6 +90,20 @@ func (c *CNI) del(ctx context.Context, op *operation, rec, intent *entry) error 
 		}
 	}
 	return nil
+}
+
+// installed leaves out the calls of plugins that are nowhere to be found. The container is not known to be attached: an ADD
+// could not even begin without them, so that they have left nothing that would be worth an error each time.
+func (c *CNI) installed(op *operation, calls []Call) []Call {
+	return slices.DeleteFunc(calls, func(call Call) bool {
+		_, err := c.runner.Find(call.Type, call.Dirs)
+		missing := errors.Is(err, fs.ErrNotExist)
+		if missing {
+			c.log.Warn("a plugin of a network that the container was never attached to is not installed",
+				"network", op.list.Name, "container", op.rt.ContainerID, "error", err)
+		}
+		return missing
+	})
 }
 
 // recorded returns op with what the record or intent has in place of what was given, and prevResult.

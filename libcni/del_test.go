@@ -1,6 +1,8 @@
 package libcni_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -142,6 +144,29 @@ func TestB071UnknownIsSuccess(t *testing.T) {
 	k.mustDel(t, network(t, "1.1.0", "a", "b"), attachment())
 	if diff := cmp.Diff([]string{"DEL b", "DEL a"}, k.lines()); diff != "" {
 		t.Errorf("ran (-want +got):\n%s", diff)
+	}
+}
+
+// TestB008DelOfUnknownWithMissingPlugin: a retry loop of ADD and DEL over a plugin that isn't installed ends in no deadlock, and
+// the plugins that are there are asked. What is recorded needs all of its plugins.
+func TestB008DelOfUnknownWithMissingPlugin(t *testing.T) {
+	k := newKit(t)
+	list := network(t, "1.1.0", "a", "x")
+	if _, err := k.AddNetworkList(t.Context(), list, attachment()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("ADD: %v", err)
+	}
+	k.mustDel(t, list, attachment())
+	if diff := cmp.Diff([]string{"DEL a"}, k.lines()); diff != "" || !strings.Contains(k.log.String(), "find x") {
+		t.Errorf("ran (-want +got):\n%slog:\n%s", diff, k.log)
+	}
+	list = network(t, "1.1.0", "a", "b")
+	k.mustAdd(t, list, attachment())
+	delete(k.plugins, "b")
+	if err := k.DelNetworkList(t.Context(), list, attachment()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("DEL of a recorded attachment: %v", err)
+	}
+	if records, _ := k.stored(t); len(records) != 1 {
+		t.Errorf("records %v", records)
 	}
 }
 
