@@ -2,6 +2,7 @@ package netstate
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -9,6 +10,7 @@ import (
 // What can be wrong with an object or a place, for errors.Is.
 var (
 	ErrExist         = errors.New("already exists")
+	ErrOtherForm     = fmt.Errorf("%w in another form", ErrExist)
 	ErrNotExist      = errors.New("does not exist")
 	ErrInUse         = errors.New("in use by another attachment")
 	ErrExhausted     = errors.New("no free address")

@@ -129,6 +129,8 @@ func hintOf(err error) string {
 	switch {
 	case differs:
 		return "cleat repair puts back what is missing"
+	case errors.Is(err, netstate.ErrOtherForm):
+		return "somebody else made it, or another version: remove it and add again; cleat repair puts back what running attachments need of it"
 	case errors.Is(err, netstate.ErrExist):
 		return "it is left from an earlier ADD or belongs to somebody else: DEL first, or take another CNI_IFNAME"
 	case errors.Is(err, netstate.ErrExhausted):

@@ -211,24 +211,27 @@ func (r *ruleset) isKnown(ctx context.Context, t netstate.Table) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rules, err := r.conn.rules(ctx, family, t.Name)
+	seen, err := r.conn.tableRules(ctx, t, family)
 	if errors.Is(err, errRace) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
+	if seen.dormant {
+		return false, nil
+	}
 	for _, c := range t.Chains {
 		for _, rule := range c.Rules {
-			if findRule(rules, c.Name, rule) < 0 {
+			if findRule(seen.rules, c.Name, rule) < 0 {
 				return false, nil
 			}
 		}
 	}
-	if len(rules) > 0 {
+	if len(seen.rules) > 0 {
 		r.known[text] = true
 	}
-	return len(rules) > 0, nil
+	return len(seen.rules) > 0, nil
 }
 
 // declaration is the text of a table with all that it holds.

@@ -125,7 +125,7 @@ func TestSteadyStateIsOneTransaction(t *testing.T) {
 		messages uint64
 	}{
 		{"same-process", first, 2},
-		{"new-process", openTestRuleset(t, ns), 3}, // it looks at the rules first
+		{"new-process", openTestRuleset(t, ns), 4}, // it looks at the table and its rules first
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := testState(2, 8002, 8003)

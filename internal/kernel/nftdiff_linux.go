@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -52,7 +55,10 @@ func (r *ruleset) tryDiff(ctx context.Context, tables []netstate.Table, want []w
 func (s seenTable) find(o netstate.Object) string {
 	switch o := o.(type) {
 	case netstate.Table:
-		if s.exists {
+		switch {
+		case s.dormant:
+			return o.String() + " flags dormant"
+		case s.exists:
 			return o.String()
 		}
 	case netstate.TableSet:
@@ -81,6 +87,23 @@ func (s seenSet) declaration() netstate.TableSet {
 		Family: familyName(s.family), Table: s.table,
 		Set: netstate.Set{Name: s.name, Key: key.names(), Data: data.names()},
 	}
+}
+
+// form is what the set is, in words: map type ipv4_addr : inet_service.
+func (s seenSet) form() string {
+	d := s.declaration().Set
+	text := "set"
+	if s.flags&unix.NFT_SET_MAP != 0 {
+		text = "map"
+	}
+	if len(d.Key) == 0 {
+		return text + " of a type that is none of ours"
+	}
+	text += " type " + strings.Join(d.Key, " . ")
+	if len(d.Data) > 0 {
+		text += " : " + strings.Join(d.Data, " . ")
+	}
+	return text
 }
 
 func (r *ruleset) differentElements(ctx context.Context, tables []netstate.Table, want []wantedElement) ([]netstate.Difference, error) {

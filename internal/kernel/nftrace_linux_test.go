@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -38,9 +36,9 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	rules, err := openTestRuleset(t, ns).conn.rules(t.Context(), unix.NFPROTO_INET, netstate.TableName)
-	if err != nil || len(rules) != 3 {
-		t.Errorf("%d rules, want 3; %v", len(rules), err)
+	seen, err := openTestRuleset(t, ns).conn.table(t.Context(), testTable())
+	if err != nil || len(seen.rules) != 3 {
+		t.Errorf("%d rules, want 3; %v", len(seen.rules), err)
 	}
 	wantElementsLeft(t, ns)
 }
@@ -67,9 +65,9 @@ func TestRuleIsAddedOnce(t *testing.T) {
 		}
 		close(start)
 		wg.Wait()
-		rules, err := processes[0].conn.rules(t.Context(), unix.NFPROTO_INET, netstate.TableName)
-		if err != nil || len(rules) != round+1 {
-			t.Fatalf("%d rules, want %d; %v", len(rules), round+1, err)
+		seen, err := processes[0].conn.table(t.Context(), testTable())
+		if err != nil || len(seen.rules) != round+1 {
+			t.Fatalf("%d rules, want %d; %v", len(seen.rules), round+1, err)
 		}
 	}
 }

@@ -14,10 +14,11 @@ import (
 
 // seenTable is what the kernel holds of a table.
 type seenTable struct {
-	exists bool
-	sets   []seenSet
-	chains []netstate.Chain // without rules
-	rules  []seenRule       // of all chains, in their order
+	exists  bool
+	dormant bool // the kernel passes its chains over (flags dormant)
+	sets    []seenSet
+	chains  []netstate.Chain // without rules
+	rules   []seenRule       // of all chains, in their order
 }
 
 // seenSet is a set or map.
@@ -111,8 +112,10 @@ func (c *filterConn) elements(ctx context.Context, keys []elementKey) ([]*nftEle
 		if err != nil {
 			return nil, 0, err
 		}
-		for _, err := range results {
-			if err != nil && !errors.Is(err, unix.ENOENT) {
+		for i, err := range results {
+			// A set of somebody else's, whose keys have another length, has no such element and says EINVAL.
+			foreign := i >= skip && errors.Is(err, unix.EINVAL)
+			if err != nil && !foreign && !errors.Is(err, unix.ENOENT) {
 				return nil, 0, err
 			}
 		}
@@ -289,37 +292,91 @@ func parseChain(attrs []byte) (table string, chain netstate.Chain, err error) {
 	return table, chain, ad.Err()
 }
 
-// rules reads the rules of a table, chain by chain.
-func (c *filterConn) rules(ctx context.Context, family uint8, table string) ([]seenRule, error) {
+// rulesMessage asks for the rules of a table, chain by chain.
+func rulesMessage(family uint8, table string) (filterMessage, error) {
 	m, err := nftMessage(unix.NFT_MSG_GETRULE, family, "read rules of table "+table,
 		func(ae *netlink.AttributeEncoder) error {
 			ae.String(unix.NFTA_RULE_TABLE, table)
 			return nil
 		})
+	m.flags = netlink.Dump
+	return m, err
+}
+
+func parseSeenRule(attrs []byte) (seenRule, error) {
+	ad, err := newAttrsOf(attrs)
 	if err != nil {
-		return nil, err
+		return seenRule{}, err
 	}
-	var rules []seenRule
-	err = c.dump(ctx, m, func(attrs []byte) error {
-		ad, err := newAttrsOf(attrs)
-		if err != nil {
+	var r seenRule
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.NFTA_RULE_CHAIN:
+			r.chain = ad.String()
+		case unix.NFTA_RULE_HANDLE:
+			r.handle = ad.Uint64()
+		case unix.NFTA_RULE_USERDATA:
+			r.comment = parseUserdata(ad.Bytes(), userdataComment)
+		}
+	}
+	return r, ad.Err()
+}
+
+// tableMessage asks for a table.
+func tableMessage(t netstate.Table, family uint8) (filterMessage, error) {
+	return nftMessage(unix.NFT_MSG_GETTABLE, family, fmt.Sprintf("read table %s %s", t.Family, t.Name),
+		func(ae *netlink.AttributeEncoder) error {
+			ae.String(unix.NFTA_TABLE_NAME, t.Name)
+			return nil
+		})
+}
+
+// tableDormant is NFT_TABLE_F_DORMANT.
+const tableDormant = 1
+
+func parseDormant(attrs []byte) (bool, error) {
+	ad, err := newAttrsOf(attrs)
+	if err != nil {
+		return false, err
+	}
+	dormant := false
+	for ad.Next() {
+		if ad.Type() == unix.NFTA_TABLE_FLAGS {
+			dormant = ad.Uint32()&tableDormant != 0
+		}
+	}
+	return dormant, ad.Err()
+}
+
+// tableRules reads a table and its rules, and neither its sets nor its chains. A ruleset that changes while
+// it is read gives errRace.
+func (c *filterConn) tableRules(ctx context.Context, t netstate.Table, family uint8) (seenTable, error) {
+	table, err := tableMessage(t, family)
+	if err != nil {
+		return seenTable{}, err
+	}
+	rules, err := rulesMessage(family, t.Name)
+	if err != nil {
+		return seenTable{}, err
+	}
+	seen := seenTable{exists: true}
+	results, err := c.ask(ctx, []filterMessage{table, rules}, func(i int, attrs []byte) error {
+		var err error
+		if i == 0 {
+			seen.dormant, err = parseDormant(attrs)
 			return err
 		}
-		var r seenRule
-		for ad.Next() {
-			switch ad.Type() {
-			case unix.NFTA_RULE_CHAIN:
-				r.chain = ad.String()
-			case unix.NFTA_RULE_HANDLE:
-				r.handle = ad.Uint64()
-			case unix.NFTA_RULE_USERDATA:
-				r.comment = parseUserdata(ad.Bytes(), userdataComment)
-			}
-		}
-		rules = append(rules, r)
-		return ad.Err()
+		r, err := parseSeenRule(attrs)
+		seen.rules = append(seen.rules, r)
+		return err
 	})
-	return rules, err
+	if err != nil {
+		return seenTable{}, err
+	}
+	if errors.Is(results[0], unix.ENOENT) {
+		return seenTable{}, nil
+	}
+	return seen, errors.Join(results...)
 }
 
 // table reads all of a table but its elements. A ruleset that changes while it is read
@@ -329,31 +386,13 @@ func (c *filterConn) table(ctx context.Context, t netstate.Table) (seenTable, er
 	if err != nil {
 		return seenTable{}, err
 	}
-	m, err := nftMessage(unix.NFT_MSG_GETTABLE, family, fmt.Sprintf("read table %s %s", t.Family, t.Name),
-		func(ae *netlink.AttributeEncoder) error {
-			ae.String(unix.NFTA_TABLE_NAME, t.Name)
-			return nil
-		})
-	if err != nil {
+	seen, err := c.tableRules(ctx, t, family)
+	if err != nil || !seen.exists {
 		return seenTable{}, err
 	}
-	results, err := c.ask(ctx, []filterMessage{m}, func(int, []byte) error { return nil })
-	if err != nil {
-		return seenTable{}, err
-	}
-	if errors.Is(results[0], unix.ENOENT) {
-		return seenTable{}, nil
-	}
-	if results[0] != nil {
-		return seenTable{}, results[0]
-	}
-	seen := seenTable{exists: true}
 	if seen.sets, err = c.sets(ctx, family, t.Name); err != nil {
 		return seenTable{}, err
 	}
-	if seen.chains, err = c.chains(ctx, family, t.Name); err != nil {
-		return seenTable{}, err
-	}
-	seen.rules, err = c.rules(ctx, family, t.Name)
+	seen.chains, err = c.chains(ctx, family, t.Name)
 	return seen, err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/netstate"
@@ -19,7 +20,7 @@ type tableBuilder struct {
 }
 
 // missing returns the messages that make what is missing of tables. A set or chain that is there in
-// another form is netstate.ErrExist.
+// another form is netstate.ErrOtherForm. A table that sleeps is woken.
 func (r *ruleset) missing(ctx context.Context, tables []netstate.Table) ([]filterMessage, error) {
 	b := &tableBuilder{}
 	for _, t := range tables {
@@ -28,7 +29,10 @@ func (r *ruleset) missing(ctx context.Context, tables []netstate.Table) ([]filte
 			return nil, err
 		}
 		if err := b.table(t, seen); err != nil {
-			return nil, fmt.Errorf("table %s %s: %w", t.Family, t.Name, err)
+			if _, named := errors.AsType[*netstate.ObjectError](err); !named {
+				err = about(t, err)
+			}
+			return nil, err
 		}
 	}
 	return b.msgs, nil
@@ -49,14 +53,18 @@ func (b *tableBuilder) table(t netstate.Table, seen seenTable) error {
 	if err != nil {
 		return err
 	}
-	if !seen.exists {
-		if err := b.add(newTableMessage(t, family)); err != nil {
+	if !seen.exists || seen.dormant {
+		m, err := newTableMessage(t, family)
+		if seen.exists {
+			m.flags &^= netlink.Excl
+		}
+		if err := b.add(m, err); err != nil {
 			return err
 		}
 	}
 	for _, s := range t.Sets {
 		if err := b.set(setID{family: family, table: t.Name, name: s.Name}, s, seen.sets); err != nil {
-			return err
+			return about(netstate.TableSet{Family: t.Family, Table: t.Name, Set: s}, err)
 		}
 	}
 	for _, c := range t.Chains {
@@ -66,7 +74,8 @@ func (b *tableBuilder) table(t netstate.Table, seen seenTable) error {
 				return err
 			}
 		} else if have := seen.chains[i]; have.Hook != c.Hook || have.Type != c.Type || have.Priority != c.Priority {
-			return fmt.Errorf("chain %s: %w with another hook (%s %s %d)", c.Name, netstate.ErrExist, have.Type, have.Hook, have.Priority)
+			return about(netstate.TableChain{Family: t.Family, Table: t.Name, Chain: c},
+				fmt.Errorf("%w: type %s hook %s priority %d", netstate.ErrOtherForm, have.Type, have.Hook, have.Priority))
 		}
 	}
 	for _, c := range t.Chains {
@@ -80,14 +89,14 @@ func (b *tableBuilder) table(t netstate.Table, seen seenTable) error {
 func (b *tableBuilder) set(id setID, s netstate.Set, seen []seenSet) error {
 	key, err := typesOf(s.Key)
 	if err != nil {
-		return fmt.Errorf("set %s: %w", s.Name, err)
+		return err
 	}
 	data, err := typesOf(s.Data)
 	if err != nil {
-		return fmt.Errorf("set %s: %w", s.Name, err)
+		return err
 	}
 	if len(key) == 0 {
-		return fmt.Errorf("set %s: no type", s.Name)
+		return errors.New("no type")
 	}
 	i := slices.IndexFunc(seen, func(have seenSet) bool { return have.name == s.Name })
 	if i < 0 {
@@ -96,7 +105,7 @@ func (b *tableBuilder) set(id setID, s netstate.Set, seen []seenSet) error {
 		return b.add(newSetMessage(newSet{setID: id, key: key, data: data}))
 	}
 	if seen[i].key != key.number() || seen[i].data != data.number() {
-		return fmt.Errorf("set %s: %w with another type", s.Name, netstate.ErrExist)
+		return fmt.Errorf("%w: %s", netstate.ErrOtherForm, seen[i].form())
 	}
 	return nil
 }

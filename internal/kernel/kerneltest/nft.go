@@ -122,7 +122,7 @@ func (x *transaction) makeTable(t netstate.Table) error {
 		case j < 0:
 			have.Sets = append(have.Sets, s)
 		case !slices.Equal(have.Sets[j].Key, s.Key) || !slices.Equal(have.Sets[j].Data, s.Data):
-			return fmt.Errorf("set %s: %w with another type", s.Name, netstate.ErrExist)
+			return &netstate.ObjectError{Object: netstate.TableSet{Family: t.Family, Table: t.Name, Set: s}.Key(), Err: netstate.ErrOtherForm}
 		}
 	}
 	for _, c := range t.Chains {
@@ -134,7 +134,7 @@ func (x *transaction) makeTable(t netstate.Table) error {
 		case j < 0:
 			have.Chains = append(have.Chains, c)
 		case have.Chains[j].Type != c.Type || have.Chains[j].Hook != c.Hook || have.Chains[j].Priority != c.Priority:
-			return fmt.Errorf("chain %s: %w with another hook", c.Name, netstate.ErrExist)
+			return &netstate.ObjectError{Object: netstate.TableChain{Family: t.Family, Table: t.Name, Chain: c}.Key(), Err: netstate.ErrOtherForm}
 		default:
 			have.Chains[j].Rules = merge(have.Chains[j].Rules, c.Rules)
 		}
