@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -177,25 +176,5 @@ func TestB100RulesDoNotGrow(t *testing.T) {
 	}
 	if found := m.check(t, first.attachment); found != "" {
 		t.Errorf("CHECK: %s", found)
-	}
-}
-
-// TestB048VLANConfigurations: what is no VLAN, or names one twice, is refused before anything is made. That a port is in
-// the asked VLANs alone is TestB048VLANs, on a kernel that has them.
-func TestB048VLANConfigurations(t *testing.T) {
-	for _, tc := range []struct{ name, conf, want string }{
-		{"negative", `"vlan":-1`, "vlan"},
-		{"too-large", `"vlan":4095`, "vlan"},
-		{"reversed", `"vlanTrunk":[{"minID":103,"maxID":100}]`, "vlanTrunk[0]"},
-		{"twice", `"vlanTrunk":[{"id":42},{"minID":40,"maxID":50}]`, "42"},
-		{"own-vlan", `"vlan":42,"vlanTrunk":[{"id":42}]`, "42"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			m := newMemory()
-			err := m.tryAdd(t, m.pod(2, `{"cniVersion":"1.1.0","name":"v","plugins":[{"type":"bridge",`+tc.conf+`}]}`))
-			if cni.CodeOf(err) != cni.CodeInvalidConfig || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want one with code 7 and %q", err, tc.want)
-			}
-		})
 	}
 }

@@ -97,9 +97,9 @@ func (m *machine) session(dir string) *kernel.Session {
 	return s
 }
 
-// TestIptablesLockHeld is B059: a lock that somebody holds is waited for no longer than the context lasts, and the
+// TestB059IptablesLockHeld: a lock that somebody holds is waited for no longer than the context lasts, and the
 // error names who holds it.
-func TestIptablesLockHeld(t *testing.T) {
+func TestB059IptablesLockHeld(t *testing.T) {
 	m := newMachine(t)
 	s := m.session(sandbox.Iptables(t, "legacy"))
 	// The legacy programs make the file at their first call.
@@ -131,8 +131,8 @@ func TestIptablesLockHeld(t *testing.T) {
 	}
 }
 
-// TestIptablesIncompatible is B058: a table that nft made in a way which iptables can't show is not touched.
-func TestIptablesIncompatible(t *testing.T) {
+// TestB058IptablesIncompatible: a table that nft made in a way which iptables can't show is not touched.
+func TestB058IptablesIncompatible(t *testing.T) {
 	m := newMachine(t)
 	m.run("", "nft", "table ip nat { map to { type ipv4_addr : ipv4_addr; }; chain POSTROUTING { type nat hook postrouting priority 100; snat to ip saddr map @to; }; }")
 	before := m.text("")
@@ -145,8 +145,8 @@ func TestIptablesIncompatible(t *testing.T) {
 	}
 }
 
-// TestIptablesMixture is B058: an error says that there are tables of the other kind.
-func TestIptablesMixture(t *testing.T) {
+// TestB058IptablesMixture: an error says that there are tables of the other kind.
+func TestB058IptablesMixture(t *testing.T) {
 	m := newMachine(t)
 	if err := m.session(sandbox.Iptables(t, "legacy")).Apply(t.Context(), published("c1", 8001)); err != nil {
 		t.Fatal(err)
