@@ -121,6 +121,11 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 	if err := session.Apply(ctx, state); err != nil {
 		return at(r.blame(err), "apply", err)
 	}
+	for i, p := range r.plans {
+		for _, note := range p.Notes {
+			r.engine.log.Warn(note, "plugin", r.steps[i].Def.Info.Type, "container", r.steps[i].Req.ContainerID)
+		}
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package planned
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
@@ -149,7 +150,11 @@ func (e *Engine) leftState(ctx context.Context, session Session, step Step) (s n
 		p, err = b.plan(in, e.backends(ctx, session, b.ask(in)))
 	}
 	if err != nil {
-		e.log.Warn("removing by name and mark only", "plugin", step.Def.Info.Type, "why", err)
+		level := slog.LevelWarn
+		if step.Req.Prev == nil {
+			level = slog.LevelInfo // as a runtime calls after an ADD that refused the same configuration
+		}
+		e.log.Log(ctx, level, "removing by name and mark only", "plugin", step.Def.Info.Type, "why", err)
 		return withRecorded(named(in.Owner()), step.Req), true
 	}
 	p.State.Owner = in.Owner()

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the want.* parts of golden file
 //	ipam.json    the result of the IPAM plugin
 //	seen.json    what there is in the kernel ([netstate.Facts]); the plugin gets of it what it asks for
 //
-// and what comes out: want.state and want.result, or want.error. With -update the latter are
+// and what comes out: want.state, want.result and want.notes, or want.error. With -update the latter are
 // written.
 func Golden(t *testing.T, def planned.Definition, pattern string) {
 	t.Helper()
@@ -91,6 +91,9 @@ func outcome(t *testing.T, def planned.Definition, a *txtar.Archive) []txtar.Fil
 		return []txtar.File{{Name: "want.error", Data: []byte(describe(err))}}
 	}
 	files := []txtar.File{{Name: "want.state", Data: []byte(p.State.String())}}
+	if len(p.Notes) > 0 {
+		files = append(files, txtar.File{Name: "want.notes", Data: []byte(strings.Join(p.Notes, "\n") + "\n")})
+	}
 	if p.Result != nil {
 		encoded, err := p.Result.Encode(req.Conf.CNIVersion)
 		if err != nil {
