@@ -1,6 +1,7 @@
 package portmap
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -33,6 +34,13 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 		}
 		return planned.Plan{State: s}, nil
 	}
+	var notes []string
+	if in.Verb == cni.VerbAdd {
+		var err error
+		if notes, err = unservable(c.mappings, pods); err != nil {
+			return planned.Plan{}, err
+		}
+	}
 	loopback := c.snat && reachableOnLoopback(c, pods)
 	if loopback {
 		openLoopback(&s, in)
@@ -45,7 +53,26 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 	for _, pod := range pods {
 		s.Flows = append(s.Flows, flows(c, netstate.FamilyOf(pod.Addr()))...)
 	}
-	return planned.Plan{State: s}, nil
+	return planned.Plan{State: s, Notes: notes}, nil
+}
+
+// unservable looks for mappings of a family that the pod has no address of. One of all the host's addresses of that family is told of; one
+// of a single address is an error, since it was meant to lead somewhere.
+func unservable(mappings []mapping, pods []netip.Prefix) (notes []string, err error) {
+	for i, m := range mappings {
+		if slices.ContainsFunc(pods, func(p netip.Prefix) bool { return m.serves(netstate.FamilyOf(p.Addr())) }) {
+			continue
+		}
+		family, all := "IPv4", "0.0.0.0"
+		if m.v6 {
+			family, all = "IPv6", "::"
+		}
+		if m.hostIP.IsValid() {
+			return nil, invalid("portMappings[%d]: hostIP %s is %s, and the pod has no address of that family", i, m.hostIP, family)
+		}
+		notes = append(notes, fmt.Sprintf("portMappings[%d]: port %d/%s of %s leads nowhere: the pod has no %s address", i, m.hostPort, m.protocol, all, family))
+	}
+	return notes, nil
 }
 
 // place says where mappings may be that are not known any more.
