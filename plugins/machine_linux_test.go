@@ -54,7 +54,7 @@ func onEachBackend(t *testing.T, run func(t *testing.T, m *machine)) {
 // rules lists all that filters and translates packets, without counters and comments of the programs.
 func (m *machine) rules() string {
 	m.t.Helper()
-	text := m.run(m.host, "nft list ruleset")
+	text := m.run(m.host, "nft -s list ruleset")
 	if m.iptables == "" {
 		return text
 	}

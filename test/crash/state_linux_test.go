@@ -79,7 +79,7 @@ func (w *world) rules() (string, error) {
 	var out []byte
 	err := w.host.Do(func() error {
 		var err error
-		out, err = exec.Command("nft", "list", "ruleset").Output()
+		out, err = exec.Command("nft", "-s", "list", "ruleset").Output()
 		return err
 	})
 	if err != nil {

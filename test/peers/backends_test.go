@@ -97,7 +97,7 @@ func fetchFrom(t *testing.T, ns *netns.Handle, url string) string {
 func rules(t *testing.T) string {
 	t.Helper()
 	var lines []string
-	for _, command := range [][]string{{"nft", "list", "ruleset"}, {"iptables-save"}, {"ip6tables-save"}, {"iptables-legacy-save"}, {"ip6tables-legacy-save"}} {
+	for _, command := range [][]string{{"nft", "-s", "list", "ruleset"}, {"iptables-save"}, {"ip6tables-save"}, {"iptables-legacy-save"}, {"ip6tables-legacy-save"}} {
 		out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).Output()
 		if err != nil {
 			t.Fatal(err)

@@ -380,7 +380,7 @@ func (m *machine) owned(p *pod) []string {
 			all = append(all, "host link "+linkName(line))
 		}
 	}
-	for line := range strings.Lines(m.in(m.host, "nft list ruleset")) {
+	for line := range strings.Lines(m.in(m.host, "nft -s list ruleset")) {
 		for range strings.Count(line, p.id) {
 			all = append(all, "rule")
 		}
