@@ -8,9 +8,9 @@ import (
 
 // Owner is the attachment that an object belongs to.
 type Owner struct {
-	Network     string
-	ContainerID string
-	IfName      string
+	Network     string `json:"network,omitzero"`
+	ContainerID string `json:"containerID,omitzero"`
+	IfName      string `json:"ifname,omitzero"`
 }
 
 // NetworkMark is the part of a mark that all attachments of a network share: 8 hex
