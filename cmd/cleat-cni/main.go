@@ -1,6 +1,7 @@
 // Command cleat-cni is every plugin of Cleat in one program. It is the plugin it is called as
 // (a link bridge -> cleat-cni), or the one its first argument names (cleat-cni bridge). Called by
-// its own name without either it tells about the plugins; --list prints their names, a line each.
+// its own name without either, or with --help, it tells about the plugins; --list prints their names, a line each,
+// and --version its own.
 //
 // It is started once a plugin and attachment, so it starts fast: no command line library, and no package
 // whose initialisation takes time.
@@ -40,9 +41,18 @@ func main() {
 		return
 	}
 	called := os.Getenv("CNI_COMMAND") != ""
-	if typ == "" && !called {
-		list(os.Stderr)
-		return
+	if !called {
+		switch typ {
+		case "":
+			list(os.Stderr)
+			return
+		case "--help", "-h", "help":
+			list(os.Stdout)
+			return
+		case "--version", "version":
+			fmt.Println(self, version)
+			return
+		}
 	}
 	runner, err := newRunner()
 	if err != nil {
