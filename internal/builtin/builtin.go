@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -112,6 +113,9 @@ func (l Location) String() string {
 	}
 	return s
 }
+
+// Types lists the plugins that are built in, sorted.
+func (r *Runner) Types() []string { return slices.Sorted(maps.Keys(r.plugins)) }
 
 // Find is [Runner.Where] as text.
 func (r *Runner) Find(typ string, dirs []string) (string, error) {

@@ -22,7 +22,7 @@ func (a *app) addCmd() *cobra.Command {
 With -o json or yaml the plugins' CNI result is printed.`,
 		Example: `  cleat add mynet web
   cleat add mynet /proc/4242/ns/net --id 5f2c0d -i net1
-  cleat add mynet web --ip 10.88.0.5 --publish 8080:80 --publish [::1]:5353:53/udp
+  cleat add mynet web --ip 10.88.0.5 --publish 8080:80 --publish '[fd00::1]:5353:53/udp'
   cleat add mynet web --ingress-rate 10M --egress-rate 1M`,
 		Args: exactArgs("NETWORK", "NETNS"),
 		RunE: func(c *cobra.Command, args []string) error {

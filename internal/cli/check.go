@@ -62,6 +62,7 @@ not of this project says what it found as its error.`,
 		ValidArgsFunction: a.completeNetworkNetNS,
 	}
 	t.flags(c, a.cfg.Env)
+	t.attached(c, a)
 	c.Flags().BoolVar(&all, "all", false, "check all attachments that are recorded")
 	return c
 }
@@ -164,16 +165,20 @@ func recordedList(dir *libcni.Dir, at *libcni.NetworkAttachment) (*libcni.Networ
 
 // one checks an attachment and keeps what is different. Another error is returned.
 func (ck *checker) one(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
-	err := ck.cni.CheckNetworkList(ctx, list, rt)
+	return ck.judge(list.Name, rt, ck.cni.CheckNetworkList(ctx, list, rt))
+}
+
+// judge keeps what err says to be different, and returns any other error.
+func (ck *checker) judge(network string, rt *libcni.RuntimeConf, err error) error {
 	if err == nil {
 		return nil
 	}
 	if differences, ok := planned.DifferencesOf(err); ok {
-		ck.add(list.Name, rt, differences...)
+		ck.add(network, rt, differences...)
 		return nil
 	}
 	if e, ok := errors.AsType[*cni.Error](err); ok && ck.saidByProgram(e) {
-		ck.say(list.Name, rt, e.Plugin, e.Msg)
+		ck.say(network, rt, e.Plugin, e.Msg)
 		return nil
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,15 +79,17 @@ func (s *stage) run(ctx context.Context, args ...string) (status int, stdout, st
 		Env:    func(name string) string { return env[name] },
 		Stdout: &out, Stderr: &errs, Version: "v1.2.3", Cnitool: s.tool,
 		NetNSDir: filepath.Join(s.dir, "netns"), LockDir: filepath.Join(s.dir, "lock"),
-		Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) },
-		NewRunner: func(o RunnerOptions) (*builtin.Runner, error) {
-			return builtin.New(builtin.Config{
-				Plugins: []planned.Definition{pair()}, Kernel: s.kernel, Mode: o.Mode,
-				Programs: libcni.NewExecRunner(nil, o.Stderr), Log: o.Log,
-			}), nil
-		},
+		Now:       func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) },
+		NewRunner: s.newRunner,
 	})
 	return status, out.String(), errs.String()
+}
+
+func (s *stage) newRunner(o RunnerOptions) (*builtin.Runner, error) {
+	return builtin.New(builtin.Config{
+		Plugins: []planned.Definition{pair()}, Kernel: s.kernel, Mode: o.Mode,
+		Programs: libcni.NewExecRunner(nil, o.Stderr), Log: o.Log,
+	}), nil
 }
 
 // mustRun runs a command that is to succeed.
@@ -433,7 +436,7 @@ func TestNetworks(t *testing.T) {
 		t.Errorf("no place in %q", views[2].Ignored)
 	}
 	_, out, _ = s.run(t.Context(), "networks")
-	for _, part := range []string{"default: its file's name sorts first", "pair: built in", "nowhere: MISSING: ", "Not used:"} {
+	for _, part := range []string{"default: its file's name sorts first", "pair: built in", "nowhere: MISSING: find plugin", "Not used:\n  " + s.dir} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}
@@ -445,13 +448,19 @@ func TestCompletion(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.dir, "netns", "web"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	s.mustRun("add", "mynet", s.kernel.NewPod(), "--id", "c1")
 	for _, tc := range []struct{ name, args, want string }{
 		{"network", "__complete add ", "mynet\n"},
 		{"namespace", "__complete add mynet ", "web\n"},
 		{"command", "__complete de", "del\tDetach from a network\ndemo\t"},
+		{"format", "__complete ls -o ", "json\nyaml\ntable\nwide\n"},
+		{"plugin", "__complete version ", "pair\n"},
+		{"id-flag", "__complete del --id ", "c1\n"},
+		{"id", "__complete show ", "c1\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args := strings.Split(tc.args, " ")
+			args = slices.Insert(args, 1, "--state-dir", filepath.Join(s.dir, "state"))
 			if _, out, errs := s.complete(args...); !strings.HasPrefix(out, tc.want) {
 				t.Errorf("got %q, want it to begin with %q\n%s", out, tc.want, errs)
 			}
@@ -464,7 +473,7 @@ func (s *stage) complete(args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	status = Main(s.t.Context(), Config{
 		Args: args, Env: func(name string) string { return map[string]string{"NETCONFPATH": filepath.Join(s.dir, "net.d")}[name] },
-		Stdout: &out, Stderr: &errs, NetNSDir: filepath.Join(s.dir, "netns"),
+		Stdout: &out, Stderr: &errs, NetNSDir: filepath.Join(s.dir, "netns"), NewRunner: s.newRunner,
 	})
 	return status, out.String(), errs.String()
 }

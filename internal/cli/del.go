@@ -56,6 +56,7 @@ goes on; --best-effort has the other plugins do their part all the same.`,
 		ValidArgsFunction: a.completeNetworkNetNS,
 	}
 	d.flags(c, a.cfg.Env)
+	d.attached(c, a)
 	f := c.Flags()
 	f.BoolVar(&d.all, "all", false, "detach everything from NETWORK")
 	f.BoolVar(&d.best, "best-effort", false, "go on with the other plugins after an error")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 
@@ -125,21 +124,6 @@ func (a *app) log() *slog.Logger {
 		level = slog.LevelDebug
 	}
 	return slog.New(logHandler(a.cfg.Stderr, level, a.jsonLog))
-}
-
-func logHandler(w io.Writer, level slog.Level, asJSON bool) slog.Handler {
-	opts := &slog.HandlerOptions{Level: level}
-	if asJSON {
-		return slog.NewJSONHandler(w, opts)
-	}
-	// A person knows what time it is.
-	opts.ReplaceAttr = func(groups []string, at slog.Attr) slog.Attr {
-		if len(groups) == 0 && at.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return at
-	}
-	return slog.NewTextHandler(w, opts)
 }
 
 // hinted is an error with a hint of what to do that goes before any other it has.

@@ -180,6 +180,15 @@ func TestRepairCommand(t *testing.T) {
 	if status != 1 || out != "" || errs == "" {
 		t.Errorf("with programs that are missing: status %d\n%s%s", status, out, errs)
 	}
+	s.program("pair", `#!/bin/sh
+cat >/dev/null
+echo '{"cniVersion":"1.1.0","code":100,"msg":"it is not so"}'
+exit 1
+`)
+	status, out, errs = s.run(t.Context(), "repair", "mynet", ns, "--id", "c1", "--exec-only")
+	if status != 3 || out != "" || !strings.HasPrefix(errs, "pair: it is not so\nnote: what a program of its own made is not repaired") {
+		t.Errorf("what a program finds: status %d\n%s%s", status, out, errs)
+	}
 	// The namespaces of the kernel in memory are gone for the records.
 	if status, _, errs := s.run(t.Context(), "repair", "--all"); status != 3 || !strings.Contains(errs, "cleat gc frees what is left") {
 		t.Errorf("orphan: status %d\n%s", status, errs)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +80,7 @@ func (a *app) networks() error {
 func (a *app) where(f finder, typ string) pluginView {
 	where, err := f.Find(typ, a.pluginDirs)
 	if err != nil {
-		return pluginView{Type: typ, Error: err.Error()}
+		return pluginView{Type: typ, Error: strings.TrimPrefix(err.Error(), typ+": ")}
 	}
 	return pluginView{Type: typ, Where: where}
 }
@@ -99,7 +98,7 @@ func (a *app) writeNetworks(views []networkView) error {
 	var plugins, ignored [][2]string
 	for _, v := range views {
 		if v.Ignored != "" {
-			ignored = append(ignored, [2]string{filepath.Base(v.File), v.Ignored})
+			ignored = append(ignored, [2]string{"", v.Ignored})
 			continue
 		}
 		isDefault := ""

@@ -146,7 +146,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-// section is a heading and lines of a name and what is said of it.
+// section is a heading and lines of a name, which may be empty, and what is said of it.
 type section struct {
 	title string
 	lines [][2]string
@@ -161,7 +161,11 @@ func writeSections(w io.Writer, sections ...section) error {
 		}
 		fmt.Fprintf(&b, "\n%s:\n", s.title)
 		for _, l := range s.lines {
-			fmt.Fprintf(&b, "  %s: %s\n", printable(l[0]), printable(l[1]))
+			name := printable(l[0])
+			if name != "" {
+				name += ": "
+			}
+			fmt.Fprintf(&b, "  %s%s\n", name, printable(l[1]))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -51,6 +51,7 @@ still not as it should be.`,
 		ValidArgsFunction: a.completeNetworkNetNS,
 	}
 	t.flags(c, a.cfg.Env)
+	t.attached(c, a)
 	c.Flags().BoolVar(&all, "all", false, "repair all attachments that are recorded")
 	return c
 }
@@ -58,8 +59,9 @@ still not as it should be.`,
 // repairer gathers what was repaired, and as a checker what is still not right.
 type repairer struct {
 	*checker
-	changed []finding
-	passed  int // attachments that were being added or removed
+	changed  []finding
+	programs bool // programs found differences, which they alone could mend
+	passed   int  // attachments that were being added or removed
 }
 
 // named repairs the attachment of NETWORK and NETNS.
@@ -128,13 +130,22 @@ func (r *repairer) recorded(ctx context.Context, dir *libcni.Dir, at *libcni.Net
 // one repairs an attachment and checks what came of it.
 func (r *repairer) one(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, args libcni.RepairArgs) error {
 	changed, err := r.cni.RepairNetworkList(ctx, list, rt, args)
-	if err != nil || len(changed) == 0 {
+	e, ok := errors.AsType[*cni.Error](err)
+	ofProgram := ok && r.saidByProgram(e) // it is only checked, and ends the repair; what was put back before it stays so
+	if err != nil && !ofProgram {
 		return err
 	}
+	r.programs = r.programs || ofProgram
 	for _, d := range changed {
 		r.changed = append(r.changed, r.of(list.Name, rt, finding{Difference: d}))
 	}
-	return r.checker.one(ctx, list, rt)
+	switch {
+	case err != nil:
+		return r.judge(list.Name, rt, err)
+	case len(changed) > 0:
+		return r.checker.one(ctx, list, rt)
+	}
+	return nil
 }
 
 // writeRepairs prints what was repaired, and on standard error what is still wrong; then it returns errFound.
@@ -151,6 +162,9 @@ func (a *app) writeRepairs(r *repairer, err error) error {
 	}
 	for _, f := range r.found {
 		err = errors.Join(err, f.write(a.cfg.Stderr))
+	}
+	if r.programs {
+		a.note("what a program of its own made is not repaired: del and add make it anew")
 	}
 	if err == nil && len(r.found) > 0 {
 		err = errFound

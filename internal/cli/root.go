@@ -32,9 +32,16 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              cobra.ArbitraryArgs,
-		RunE:              helpOnly,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkGlobals() },
 	}
+	var version bool
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if version && len(args) == 0 {
+			return a.ownVersion()
+		}
+		return helpOnly(c, args)
+	}
+	c.Flags().BoolVar(&version, "version", false, "print the version of cleat")
 	a.globalFlags(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return withHint(&usageError{err}, "see "+c.CommandPath()+" --help")
@@ -53,7 +60,8 @@ func (a *app) root() *cobra.Command {
 // helpOnly runs a command that only has commands below it: it shows its help, and refuses what is none of them.
 func helpOnly(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return withHint(usagef("unknown command %q", args[0]), didYouMean(args[0], commandNames(c)))
+		hint := didYouMean(args[0], commandNames(c))
+		return withHint(usagef("unknown command %q", args[0]), orDefault(hint, "see "+c.CommandPath()+" --help"))
 	}
 	return c.Help()
 }
@@ -99,6 +107,7 @@ func (a *app) globalFlags(c *cobra.Command) {
 	f.BoolVar(&a.builtin, "builtin", false, "never run a plugin as a program")
 	f.DurationVar(&a.timeout, "timeout", 0, "bound on the work of the command, such as 3s; 0 is none")
 	f.VarP(&a.output, "output", "o", "form of the result")
+	completeFlag(c, "output", completeFormat)
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "say each step on standard error")
 	f.BoolVar(&a.jsonLog, "json-log", false, "write messages as JSON lines")
 }

@@ -35,6 +35,8 @@ func (a *app) showCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all that is known about a container's attachments",
+		Long: `Shows all that the state folder knows about a container's attachments, and what
+its interfaces have received and sent. cleat ls lists the IDs.`,
 		Example: `  cleat show cnitool-77383ca0a0715733ca6f
   cleat show 5f2c0d -o json`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -47,16 +49,15 @@ func (a *app) showCmd() *cobra.Command {
 			if len(args) > 0 {
 				t.id = args[0]
 			}
-			if !c.Flags().Changed("ifname") {
-				t.ifName = "" // all
-			}
 			ctx, cancel := a.bounded(c.Context())
 			defer cancel()
 			return a.show(ctx, t)
 		},
 		ValidArgsFunction: a.completeID,
 	}
-	t.flags(c, a.cfg.Env)
+	c.Flags().StringVar(&t.id, "id", "", "container ID, in place of the argument")
+	c.Flags().StringVarP(&t.ifName, "ifname", "i", "", "only this interface (default: all)")
+	completeFlag(c, "id", a.completeKnownID)
 	return c
 }
 
@@ -107,6 +108,9 @@ func (a *app) writeDetails(view containerView) error {
 		line("State", d.State)
 		line("Why", d.Why)
 		line("Addresses", strings.Join(d.IPs, ", "))
+		for _, r := range routesOf(d.Result) {
+			line("Route", r)
+		}
 		line("MAC", d.MAC)
 		line("Namespace", d.NetNS)
 		line("Received", bytesText(d.RX))
@@ -120,9 +124,6 @@ func (a *app) writeDetails(view containerView) error {
 		}
 		line("Plugins", pluginsOf(d.Config))
 		line("Record", d.File)
-		for _, r := range routesOf(d.Result) {
-			line("Route", r)
-		}
 	}
 	return flush(a.cfg.Stdout, tw, &buf)
 }

@@ -25,6 +25,11 @@ func (t *target) flags(c *cobra.Command, env func(string) string) {
 	c.Flags().StringVarP(&t.ifName, "ifname", "i", orDefault(env("CNI_IFNAME"), "eth0"), "interface in the namespace")
 }
 
+// attached completes the flags of a command that looks for what is attached.
+func (t *target) attached(c *cobra.Command, a *app) {
+	completeFlag(c, "id", a.completeKnownID)
+}
+
 // containerID is the ID given, or the one cnitool derives of the namespace's path.
 func (t *target) containerID(netnsPath string) string {
 	if t.id != "" {

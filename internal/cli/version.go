@@ -39,6 +39,7 @@ func (a *app) versionCmd() *cobra.Command {
 			defer cancel()
 			return a.pluginVersions(ctx, args)
 		},
+		ValidArgsFunction: a.completePlugins,
 	}
 }
 
@@ -61,7 +62,7 @@ func (a *app) pluginVersions(ctx context.Context, types []string) error {
 	for _, typ := range types {
 		where, err := runner.Find(typ, a.pluginDirs)
 		if err != nil {
-			return err
+			return withHint(err, didYouMean(typ, runner.Types()))
 		}
 		info, err := c.GetVersionInfo(ctx, typ)
 		if err != nil {

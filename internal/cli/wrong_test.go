@@ -21,7 +21,7 @@ func TestWrongArguments(t *testing.T) {
 		{name: "interface-check", args: "check mynet ns -i a/b", stderr: "cleat: interface name \"a/b\": may not hold / : or %\n"},
 		{name: "id", args: "add mynet ns --id -x", stderr: "cleat: container ID \"-x\": must begin with a letter or digit (A-Z, a-z, 0-9)\n"},
 		{name: "id-del", args: "del --id -x", stderr: "cleat: container ID \"-x\": must begin with a letter or digit (A-Z, a-z, 0-9)\n"},
-		{name: "help", args: "help nope", stderr: "cleat: unknown command \"nope\"\n"},
+		{name: "help", args: "help nope", stderr: "cleat: unknown command \"nope\"\nhint: see cleat --help\n"},
 		{name: "help-near", args: "help ad", stderr: "cleat: unknown command \"ad\"\nhint: did you mean add?\n"},
 		{name: "completion", args: "completion nope", stderr: "cleat: unknown command \"nope\"\nhint: there is bash, fish, powershell, zsh\n"},
 		{name: "two-missing", args: "add", stderr: "cleat: NETWORK and NETNS are missing\nhint: usage: cleat add NETWORK NETNS [flags]\n"},
