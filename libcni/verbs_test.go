@@ -183,6 +183,16 @@ func TestB062CapabilityNobodyDeclares(t *testing.T) {
 	}
 }
 
+// TestB062CapabilityThatIsNoBool is refused with its place, before it can do nothing silently.
+func TestB062CapabilityThatIsNoBool(t *testing.T) {
+	for _, value := range []string{`"true"`, `{"snat":true}`, `1`} {
+		conf := `{"cniVersion":"1.0.0","name":"net1","plugins":[{"type":"a","capabilities":{"portMappings":` + value + `}}]}`
+		if _, err := libcni.ConfListFromBytes([]byte(conf)); err == nil || !strings.Contains(err.Error(), "plugins[0].capabilities.portMappings") {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	k := newKit(t)
 	k.plugins["b"] = verbs{cni.VerbStatus: answers("", pluginError(51, "daemon is away"))}

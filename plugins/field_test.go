@@ -27,7 +27,7 @@ func bridgeWith(options string) string {
 	return `{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"bridge",` + options + `}]}`
 }
 
-// TestB047MTUs: what no link can have is refused, and 0 is what the uplink has, see TestMTUOfTheBridge.
+// TestB047MTUs: what no link can have is refused; 0 is no number of bytes but the uplink's.
 func TestB047MTUs(t *testing.T) {
 	for _, mtu := range []string{"-1", "67", "70000", `"1500"`, "1500.5"} {
 		t.Run(strings.Trim(mtu, `"`), func(t *testing.T) { refuses(t, bridgeWith(`"mtu":`+mtu), "mtu") })

@@ -89,6 +89,7 @@ func testB061PodsTalk(t *testing.T, m *machine) {
 		{"localhost", m.host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"},
 		{"localhost, another address", m.host, "tcp", "127.1.2.3:8080", "pod2 sees 10.88.0.1"},
 		{"localhost, udp", m.host, "udp", "127.0.0.1:5353", "pod2 sees 10.88.0.1"},
+		{"localhost, v6", m.host, "tcp", "[::1]:8080", "no connection"},
 	})
 	for _, p := range []*pod{a, b, other} {
 		if found := m.check(t, p.attachment); found != "" {
