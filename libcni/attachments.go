@@ -48,6 +48,10 @@ type NetworkAttachment struct {
 // known. They are sorted by network, container and interface.
 func (c *CNI) Attachments(ctx context.Context) ([]*NetworkAttachment, error) {
 	entries, err := c.store.entries()
+	if errors.Is(err, errNoFolder) {
+		c.log.Warn("nothing can be recorded", "error", err)
+		err = nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +70,18 @@ func (c *CNI) Attachments(ctx context.Context) ([]*NetworkAttachment, error) {
 	return all, nil
 }
 
-// entries returns all records and the intents that have none, each attachment once.
+// entries returns all records and the intents that have none, each attachment once. Beside errNoFolder it returns those of
+// the folder that is one.
 func (s store) entries() ([]*entry, error) {
 	var all []*entry
+	var errs []error
 	recorded := make(map[key]bool)
 	for _, dir := range []string{s.results(), s.adding()} {
 		names, err := files(dir)
+		if errors.Is(err, errNoFolder) {
+			errs = append(errs, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +101,7 @@ func (s store) entries() ([]*entry, error) {
 			all = append(all, e)
 		}
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // attachment is the entry as callers see it, but for its state.

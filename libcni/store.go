@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cleat-cni/cleat/internal/atomicfile"
@@ -240,11 +241,17 @@ func (s store) drop(entries ...*entry) error {
 	return errors.Join(errs...)
 }
 
+// errNoFolder says that something stands in the place of a folder of records: none can be there, and none can be made.
+var errNoFolder = errors.New("not a folder: remove what stands there")
+
 // files returns the names of the files in a folder of the store, sorted; a folder that isn't there has none.
 func files(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("list records: %s: %w", dir, errNoFolder)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list records: %w", err)

@@ -14,6 +14,9 @@ import (
 // never a lease, and what a link points to is never looked at.
 var errNotFile = errors.New("not a regular file")
 
+// errNoFolder is something that stands in the place of a folder: no lease can be in it.
+var errNoFolder = errors.New("not a folder")
+
 // errShared is a file that somebody else may see under another name.
 var errShared = errors.New("not this process's own file")
 

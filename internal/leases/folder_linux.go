@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cleat-cni/cleat/internal/filelock"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -81,7 +83,8 @@ func (s *Store) open(ctx context.Context, p netstate.Pool, how access) (*folder,
 // enter makes, locks and opens the folders.
 func (f *folder) enter(ctx context.Context) error {
 	if f.how == forReserve {
-		if err := makeFolder(f.net.path, 0o755); err != nil {
+		// That something else stands in its place is told below.
+		if err := makeFolder(f.net.path, 0o755); err != nil && !errors.Is(err, unix.ENOTDIR) {
 			return err
 		}
 	}
@@ -89,12 +92,18 @@ func (f *folder) enter(ctx context.Context) error {
 	if errors.Is(err, fs.ErrNotExist) && f.how == forLook {
 		return nil
 	}
+	if errors.Is(err, unix.ENOTDIR) {
+		return &fs.PathError{Op: "open", Path: f.pool.Dir, Err: errNoFolder}
+	}
 	if err != nil {
 		return err
 	}
-	// The lock is opened by path, so the folder must not lead elsewhere.
-	if !st.IsDir() {
-		return &fs.PathError{Op: "open", Path: f.net.path, Err: errors.New("not a folder (a symbolic link is not followed)")}
+	switch {
+	case st.Mode()&fs.ModeSymlink != 0:
+		// The lock is opened by path, so the folder must not lead elsewhere.
+		return &fs.PathError{Op: "open", Path: f.net.path, Err: errors.New("a symbolic link, which is not followed here")}
+	case !st.IsDir():
+		return &fs.PathError{Op: "open", Path: f.net.path, Err: errNoFolder}
 	}
 	if err := f.acquire(ctx); err != nil {
 		return err
@@ -139,9 +148,14 @@ func (f *folder) acquire(ctx context.Context) error {
 func makeFolder(path string, perm os.FileMode) error {
 	err := os.Mkdir(path, perm)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = os.Mkdir(path, perm)
+		above := os.MkdirAll(filepath.Dir(path), 0o755)
+		if errors.Is(above, fs.ErrExist) {
+			return &fs.PathError{Op: "make", Path: filepath.Dir(path), Err: errors.New("there is a symbolic link that leads nowhere")}
 		}
+		if above != nil {
+			return above
+		}
+		err = os.Mkdir(path, perm)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil

@@ -92,12 +92,21 @@ func (s *Store) Reserve(ctx context.Context, p netstate.Pool, owner netstate.Own
 	return leases, nil
 }
 
+// holdsNothing reports whether an error of open says that no lease can be where they are kept.
+func (s *Store) holdsNothing(ctx context.Context, err error) bool {
+	if errors.Is(err, errNoFolder) {
+		s.cfg.Log.WarnContext(ctx, "no addresses can be kept", "err", err)
+		return true
+	}
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // Held returns what owner holds, in the order of the addresses. A file of the reference's first
 // versions, which names no interface, counts if there is no other of the container and
 // interface.
 func (s *Store) Held(ctx context.Context, p netstate.Pool, owner netstate.Owner) ([]netstate.Lease, error) {
 	f, err := s.open(ctx, p, forChange)
-	if errors.Is(err, fs.ErrNotExist) {
+	if s.holdsNothing(ctx, err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -120,7 +129,7 @@ func (s *Store) Held(ctx context.Context, p netstate.Pool, owner netstate.Owner)
 // others.
 func (s *Store) Release(ctx context.Context, p netstate.Pool, owner netstate.Owner) error {
 	f, err := s.open(ctx, p, forChange)
-	if errors.Is(err, fs.ErrNotExist) {
+	if s.holdsNothing(ctx, err) {
 		return nil
 	}
 	if err != nil {
@@ -158,7 +167,7 @@ func (s *Store) Collect(ctx context.Context, p netstate.Pool, valid []netstate.O
 		how = forLook
 	}
 	f, err := s.open(ctx, p, how)
-	if errors.Is(err, fs.ErrNotExist) {
+	if s.holdsNothing(ctx, err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -1,8 +1,10 @@
 package leases
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -301,24 +303,29 @@ func TestRefusedFolders(t *testing.T) {
 		name string
 		make func(t *testing.T, p *netstate.Pool) error
 		says string
+		del  bool // DEL succeeds, with a warning: nothing can be held there
 	}{
 		{"network-is-a-link", func(t *testing.T, p *netstate.Pool) error {
 			return errors.Join(os.MkdirAll(p.Dir, 0o755), os.Symlink(t.TempDir(), filepath.Join(p.Dir, p.Network)))
-		}, "symbolic link"},
+		}, "symbolic link", false},
 		{"network-is-a-file", func(_ *testing.T, p *netstate.Pool) error {
 			return errors.Join(os.MkdirAll(p.Dir, 0o755), os.WriteFile(filepath.Join(p.Dir, p.Network), nil, 0o600))
-		}, "not a folder"},
+		}, "not a folder", true},
+		{"folder-leads-nowhere", func(_ *testing.T, p *netstate.Pool) error {
+			return errors.Join(os.MkdirAll(filepath.Dir(p.Dir), 0o755), os.Symlink("nowhere", p.Dir))
+		}, "a symbolic link that leads nowhere", true},
 		{"lock-is-a-link", func(_ *testing.T, p *netstate.Pool) error {
 			dir := filepath.Join(p.Dir, p.Network)
 			return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("/etc/made-by-a-test", filepath.Join(dir, "lock")))
-		}, "not a regular file"},
-		{"name-with-slash", func(_ *testing.T, p *netstate.Pool) error { p.Network = "../net"; return nil }, "not a file name"},
-		{"name-of-our-own-folder", func(_ *testing.T, p *netstate.Pool) error { p.Network = ".cleat"; return nil }, "not a file name"},
-		{"relative-folder", func(_ *testing.T, p *netstate.Pool) error { p.Dir = "networks"; return nil }, "absolute"},
-		{"folder-is-a-file", func(_ *testing.T, p *netstate.Pool) error { return os.WriteFile(p.Dir, nil, 0o600) }, "not a directory"},
+		}, "not a regular file", false},
+		{"name-with-slash", func(_ *testing.T, p *netstate.Pool) error { p.Network = "../net"; return nil }, "not a file name", false},
+		{"name-of-our-own-folder", func(_ *testing.T, p *netstate.Pool) error { p.Network = ".cleat"; return nil }, "not a file name", false},
+		{"relative-folder", func(_ *testing.T, p *netstate.Pool) error { p.Dir = "networks"; return nil }, "absolute", false},
+		{"folder-is-a-file", func(_ *testing.T, p *netstate.Pool) error { return os.WriteFile(p.Dir, nil, 0o600) }, "not a folder", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s, p := newStore(t, nil), poolOf(t, tiny)
+			var log bytes.Buffer
+			s, p := newStore(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) }), poolOf(t, tiny)
 			if err := test.make(t, &p); err != nil {
 				t.Fatal(err)
 			}
@@ -326,8 +333,14 @@ func TestRefusedFolders(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want %q", err, test.says)
 			}
-			if err := s.Release(t.Context(), p, owner("c1")); err == nil {
-				t.Error("no error of DEL")
+			if err := s.Release(t.Context(), p, owner("c1")); (err == nil) != test.del {
+				t.Errorf("DEL: error %v", err)
+			}
+			if _, err := s.Collect(t.Context(), p, nil, false); (err == nil) != test.del {
+				t.Errorf("GC: error %v", err)
+			}
+			if test.says == "not a folder" && !strings.Contains(log.String(), "no addresses can be kept") {
+				t.Errorf("no warning: %q", log.String())
 			}
 		})
 	}
