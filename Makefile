@@ -1,4 +1,4 @@
-# The commands of the project. `make demo` and `make test` install what is missing.
+# The commands of the project; `make help` lists them. `make demo` and `make test` install what is missing.
 
 GO        ?= go
 BIN       := bin
@@ -13,7 +13,10 @@ PACKAGES  := ./...
 FUZZTIME  ?= 5s
 CRASH     ?= -crash.chains=all -crash.time=0 -crash.kills=500 -crash.rounds=20 -crash.workers=4
 
-.PHONY: demo build test check bench install setup race fuzz crash interop fmt vet staticcheck fix cross tidy generated clean
+.PHONY: help demo build test check bench bench1 install race fuzz crash interop fmt vet staticcheck fix cross tidy generated clean
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t what; do printf '  make %-12s %s\n' "$$t" "$$what"; done
 
 demo: build ## two pods on a bridge with a published port, in scratch namespaces
 	@scripts/setup demo
@@ -29,23 +32,23 @@ test: ## all tests, each package in a sandbox of its own
 
 check: fmt vet staticcheck fix tidy generated cross race interop bench1 fuzz ## what CI runs besides make test
 
-fmt:
+fmt: ## is the code formatted?
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 
-vet:
+vet: ## go vet
 	@$(GO) vet ./...
 
-staticcheck:
+staticcheck: ## staticcheck, in the version of go.mod
 	@$(GO) tool staticcheck ./...
 
-fix:
+fix: ## does go fix find nothing to modernise?
 	@out=$$($(GO) fix -diff ./... 2>&1); test -z "$$out" || { echo "go fix would change:"; echo "$$out"; exit 1; }
 
-tidy:
+tidy: ## are go.mod and go.sum as they should be?
 	@$(GO) mod tidy -diff
 	@$(GO) mod verify >/dev/null
 
-generated:
+generated: ## are generated files current?
 	@out=$$(git grep -l '^// Code generated' -- '*.go' || true); test -z "$$out" || { $(GO) generate ./... && git diff --exit-code; }
 
 cross: ## what builds on every OS, and all of it on every Linux
@@ -79,5 +82,5 @@ install: build ## cleat, the plugins with a link for each (INSTALLFLAGS=--force:
 	@install -m 0755 $(BIN)/cleat $(DESTDIR)$(PREFIX)/bin/cleat
 	@$(BIN)/cleat install --bin-dir $(DESTDIR)$(CNI_BIN) --conf-dir $(DESTDIR)$(CNI_CONF) $(INSTALLFLAGS)
 
-clean:
+clean: ## remove bin
 	@rm -rf $(BIN)

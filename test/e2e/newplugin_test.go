@@ -16,9 +16,10 @@ import (
 
 const docs = "../../docs"
 
-// TestNewPluginDocument: the blocks of docs/new-plugin.md that name a file are of that file, and those of a Go file are all of it.
-func TestNewPluginDocument(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(docs, "new-plugin.md"))
+// blocksOf reads the blocks of a document that name a file, in a comment before them.
+func blocksOf(t *testing.T, document string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +33,32 @@ func TestNewPluginDocument(t *testing.T) {
 		}
 		blocks[name] = append(blocks[name], block)
 	}
+	return blocks
+}
+
+// TestREADMEExamples: the Go code of README is that of examples, which the compiler and their tests have seen.
+func TestREADMEExamples(t *testing.T) {
+	blocks := blocksOf(t, "../../README.md")
+	if len(blocks) < 2 {
+		t.Errorf("%d files are named", len(blocks))
+	}
+	for name, list := range blocks {
+		file, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, block := range list {
+			if !strings.Contains(string(file), block) {
+				t.Errorf("%s does not hold\n%s", name, block)
+			}
+		}
+	}
+}
+
+// TestNewPluginDocument: the blocks of docs/new-plugin.md that name a file are of that file, and those of a Go file are all of it.
+func TestNewPluginDocument(t *testing.T) {
+	blocks := blocksOf(t, filepath.Join(docs, "new-plugin.md"))
 	for _, name := range slices.Sorted(maps.Keys(blocks)) {
 		file, err := os.ReadFile(filepath.Join(docs, name))
 		if err != nil {
