@@ -64,8 +64,8 @@ func TestB014Order(t *testing.T) {
 	for _, f := range d.Ignored {
 		ignored = append(ignored, strings.ReplaceAll(f.String(), dir+"/", ""))
 	}
-	if len(ignored) != 3 || !strings.HasPrefix(ignored[0], "20-bad.conflist:2:16: ") || !strings.HasPrefix(ignored[1], "30-empty.conflist:1:1: ") ||
-		ignored[2] != `99-new.conf: network "new" is already configured in 99-new.conflist` {
+	if len(ignored) != 4 || !strings.HasPrefix(ignored[0], "20-bad.conflist:2:16: ") || !strings.HasPrefix(ignored[1], "30-empty.conflist:1:1: ") ||
+		ignored[2] != "sub.conf: a folder, not a file" || ignored[3] != `99-new.conf: network "new" is already configured in 99-new.conflist` {
 		t.Errorf("ignored %q", ignored)
 	}
 	if first := d.Default(); first == nil || first.Name != "old" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cleat-cni/cleat/internal/nearmiss"
@@ -15,12 +16,13 @@ type Dir struct {
 	// Networks are the valid ones in the order in which a name is looked up: files ending in .conflist sorted
 	// by name, then .conf and .json. Of several of one name only the first is here.
 	Networks []*NetworkConfigList
-	// Ignored are the files that are not used, and why: invalid, not regular, or of a name that an earlier one
-	// has. Files with other endings, and those that begin with . or #, are not looked at.
+	// Ignored are the files that are not used, and why: invalid, not regular, writable by everybody, or of a name that an
+	// earlier one has. Files with other endings, and those that begin with . or #, are not looked at.
 	Ignored []IgnoredFile
 }
 
-// LoadDir reads a configuration folder. A folder that doesn't exist is empty; the only error is one that can't be listed.
+// LoadDir reads a configuration folder. A folder that doesn't exist is empty; an error is one that can't be listed, or, for root,
+// that everybody can write to: what is configured runs as root.
 func LoadDir(dir string) (*Dir, error) {
 	d := &Dir{Path: dir}
 	named := make(map[string]*NetworkConfigList)
@@ -45,6 +47,10 @@ func LoadDir(dir string) (*Dir, error) {
 			d.Networks = append(d.Networks, list)
 		}
 	}
+	// A network's own folder of plugins may be named like a file.
+	d.Ignored = slices.DeleteFunc(d.Ignored, func(f IgnoredFile) bool {
+		return errors.Is(f.Err, errFolder) && named[filepath.Base(f.File)] != nil
+	})
 	return d, nil
 }
 

@@ -39,6 +39,13 @@ func scan(dir string, extensions []string) (files []string, ignored []IgnoredFil
 	if err != nil {
 		return nil, nil, fmt.Errorf("list configuration files: %w", err)
 	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list configuration files: %w", err)
+	}
+	if err := refuseOpen(dir, info); err != nil {
+		return nil, nil, err
+	}
 	for _, e := range entries { // ReadDir sorts
 		name := e.Name()
 		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || !slices.Contains(extensions, filepath.Ext(name)) {
@@ -50,7 +57,7 @@ func scan(dir string, extensions []string) (files []string, ignored []IgnoredFil
 		case err != nil:
 			ignored = append(ignored, IgnoredFile{path, fmt.Errorf("open configuration: %w", err)})
 		case info.IsDir():
-			// A network's folder of plugins may be named so.
+			ignored = append(ignored, IgnoredFile{path, errFolder})
 		case !info.Mode().IsRegular():
 			ignored = append(ignored, IgnoredFile{path, errors.New("not a regular file")})
 		default:
@@ -58,6 +65,19 @@ func scan(dir string, extensions []string) (files []string, ignored []IgnoredFil
 		}
 	}
 	return files, ignored, nil
+}
+
+// errFolder is a folder that has the name of a configuration file.
+var errFolder = errors.New("a folder, not a file")
+
+// refuseOpen refuses a file or folder that everybody can write to, where what a configuration says is done as root.
+func refuseOpen(path string, info fs.FileInfo) error {
+	perm := info.Mode().Perm()
+	if os.Geteuid() != 0 || perm&0o002 == 0 {
+		return nil
+	}
+	return cni.Errorf(cni.CodeInvalidConfig, "%s: everybody can write to it (mode %04o), and what is configured there runs as root: chmod o-w it", path, perm).
+		WithHint("chmod o-w %s, after a look at who wrote what is there", path)
 }
 
 // ConfListFromFile reads the network configuration in a file. Unless it says loadOnlyInlinedPlugins, the plugin configurations
@@ -136,7 +156,7 @@ func siblings(dir, network string) ([]*PluginConfig, []IgnoredFile, error) {
 	return confs, skipped, nil
 }
 
-// readConf reads a regular file of at most maxConfFile bytes.
+// readConf reads a regular file of at most maxConfFile bytes, which not everybody can write to.
 func readConf(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -150,6 +170,12 @@ func readConf(file string) ([]byte, error) {
 		return nil, fmt.Errorf("open configuration: %w", err)
 	}
 	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, fmt.Errorf("open configuration: %w", err)
+	}
+	if err := refuseOpen(file, info); err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxConfFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
