@@ -79,7 +79,11 @@ func decodeResult(o *Object, fallback string) (*Result, error) {
 	written = cmp.Or(written, fallback)
 	version, ok := spoken(written)
 	if !ok {
-		return nil, notSpoken("decode result: version", written)
+		what := "version"
+		if o.path != "" {
+			what = o.path + ": version"
+		}
+		return nil, notSpoken("decode result: "+what, written)
 	}
 	r, err := decodeBody(o, version)
 	if err != nil {
