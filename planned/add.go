@@ -49,15 +49,28 @@ func (e *Engine) PlanList(ctx context.Context, steps []Step) ([]Plan, error) {
 		return nil, err
 	}
 	run.peek = true
-	session, err := e.openPod(ctx, steps[0].Req)
+	return run.look(ctx)
+}
+
+// look plans and applies nothing.
+func (r *listRun) look(ctx context.Context) ([]Plan, error) {
+	session, err := r.engine.openPod(ctx, r.steps[0].Req)
 	if err != nil {
-		return nil, at(steps[0], "open", err)
+		return nil, at(r.steps[0], "open", err)
 	}
 	defer session.Close()
-	if err := run.plan(ctx, session); err != nil {
+	if r.podless = r.steps[0].Req.NetNS == ""; r.podless {
+		// Plans name the namespace that there will be: an interface without one is the host's.
+		for i, step := range r.steps {
+			req := *step.Req
+			req.NetNS = "NETNS"
+			r.steps[i].Req = &req
+		}
+	}
+	if err := r.plan(ctx, session); err != nil {
 		return nil, err
 	}
-	return run.plans, nil
+	return r.plans, nil
 }
 
 // listRun is one pass over a list.
@@ -69,6 +82,8 @@ type listRun struct {
 	results []*cni.Result
 	leased  []func(context.Context) error // gives back what IPAM gave, in order of giving
 	peek    bool                          // look at addresses, take none
+	explain bool                          // say of each plan why
+	podless bool                          // no pod to look into
 }
 
 // begin checks all of a list before anything is done.
@@ -165,7 +180,7 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 		in.IPAM = given.result
 	}
 	q := b.ask(in)
-	if step.Req.NetNS == "" {
+	if r.podless {
 		q = ofHost(q)
 	}
 	seen, err := session.Observe(ctx, q)
@@ -179,6 +194,9 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 	p.State.Owner = in.Owner()
 	p.State.Leases = given.leases
 	p.Notes = append(given.notes, p.Notes...)
+	if r.explain {
+		p.Why = step.why(in, seen, p)
+	}
 	return p, nil
 }
 

@@ -59,6 +59,9 @@ type Plan struct {
 	Result *cni.Result
 	// Notes says what the plan can't tell, for people.
 	Notes []string
+	// Why is filled by [Engine.ExplainList]: for each object, by its line, the keys of the configuration that it
+	// depends on.
+	Why map[string][]string
 }
 
 // IPAMSpec describes a plugin that gives addresses.

@@ -20,6 +20,18 @@ type StepPlan struct {
 // Plan says what an ADD of calls would do, and changes nothing. A call without NetNS is planned without a look
 // into the pod. Programs between built-in plugins are passed over, as if they left the result as it is.
 func (r *Runner) Plan(ctx context.Context, calls []libcni.Call) ([]StepPlan, error) {
+	return r.plan(ctx, calls, r.engine.PlanList)
+}
+
+// Explain is Plan, and says of each object which keys of the configuration it depends on.
+func (r *Runner) Explain(ctx context.Context, calls []libcni.Call) ([]StepPlan, error) {
+	return r.plan(ctx, calls, r.engine.ExplainList)
+}
+
+// planner is what the engine plans a list with.
+type planner func(context.Context, []planned.Step) ([]planned.Plan, error)
+
+func (r *Runner) plan(ctx context.Context, calls []libcni.Call, by planner) ([]StepPlan, error) {
 	plans := make([]StepPlan, len(calls))
 	var here []libcni.Call
 	var at []int // the index in calls of each of here
@@ -48,7 +60,7 @@ func (r *Runner) Plan(ctx context.Context, calls []libcni.Call) ([]StepPlan, err
 		}
 		return plans, nil
 	}
-	made, err := r.planHere(ctx, here)
+	made, err := r.planHere(ctx, here, by)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +70,7 @@ func (r *Runner) Plan(ctx context.Context, calls []libcni.Call) ([]StepPlan, err
 	return plans, nil
 }
 
-func (r *Runner) planHere(ctx context.Context, calls []libcni.Call) ([]planned.Plan, error) {
+func (r *Runner) planHere(ctx context.Context, calls []libcni.Call, by planner) ([]planned.Plan, error) {
 	calls = slices.Clone(calls)
 	withoutPod := calls[0].NetNS == ""
 	for i := range calls {
@@ -76,7 +88,7 @@ func (r *Runner) planHere(ctx context.Context, calls []libcni.Call) ([]planned.P
 			s.Req.NetNS = ""
 		}
 	}
-	plans, err := r.engine.PlanList(ctx, steps)
+	plans, err := by(ctx, steps)
 	if err != nil {
 		return nil, annotate(err, calls[0])
 	}

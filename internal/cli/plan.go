@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -9,7 +8,9 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/planned"
 )
 
 // planView is what one plugin would do.
@@ -18,11 +19,16 @@ type planView struct {
 	Where  string         `json:"where"`
 	State  netstate.State `json:"state"`
 	Notes  []string       `json:"notes,omitempty"`
+	// Why, with --explain: the keys that an object, by its line, depends on.
+	Why map[string][]string `json:"why,omitempty"`
+
+	plan planned.Plan
 }
 
 func (a *app) planCmd() *cobra.Command {
 	var t target
 	var r request
+	var explain bool
 	c := &cobra.Command{
 		Use:   "plan NETWORK [NETNS]",
 		Short: "Print what add would do, and change nothing",
@@ -31,6 +37,7 @@ nothing: the next free address is looked at, not taken. Without NETNS nothing is
 looked at in the container's namespace. What programs that are not built in would do
 is not known beforehand.`,
 		Example: `  cleat plan mynet
+  cleat plan mynet --explain
   cleat plan mynet web --publish 8080:80`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 2 {
@@ -41,7 +48,17 @@ is not known beforehand.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := a.bounded(c.Context())
 			defer cancel()
-			err := a.plan(ctx, args, t, r)
+			calls, runner, err := a.plan(args, t, r)
+			if err == nil {
+				show := runner.Plan
+				if explain {
+					show = runner.Explain
+				}
+				var plans []builtin.StepPlan
+				if plans, err = show(ctx, calls); err == nil {
+					err = a.writePlans(plans)
+				}
+			}
 			if len(args) == 2 {
 				err = a.netnsHint(args[1], err)
 			}
@@ -51,33 +68,28 @@ is not known beforehand.`,
 	}
 	t.flags(c, a.cfg.Env)
 	r.flags(c)
+	c.Flags().BoolVar(&explain, "explain", false, "say of each object which keys of the configuration it depends on")
 	return c
 }
 
-func (a *app) plan(ctx context.Context, args []string, t target, r request) error {
+// plan makes the calls of an ADD and the runner that would run them.
+func (a *app) plan(args []string, t target, r request) ([]libcni.Call, *builtin.Runner, error) {
 	list, rt, err := a.attachment(args, t, r)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	c, runner, err := a.runtime(false)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	calls, err := c.Calls(cni.VerbAdd, list, &rt)
-	if err != nil {
-		return err
-	}
-	plans, err := runner.Plan(ctx, calls)
-	if err != nil {
-		return err
-	}
-	return a.writePlans(plans)
+	return calls, runner, err
 }
 
 func (a *app) writePlans(plans []builtin.StepPlan) error {
 	views := make([]planView, len(plans))
 	for i, p := range plans {
-		views[i] = planView{Plugin: p.Type, Where: p.Location.String(), State: p.Plan.State, Notes: p.Plan.Notes}
+		views[i] = planView{Plugin: p.Type, Where: p.Location.String(), State: p.Plan.State, Notes: p.Plan.Notes, Why: p.Plan.Why, plan: p.Plan}
 	}
 	if a.output.structured() {
 		return writeStructured(a.cfg.Stdout, a.output, views)
@@ -91,10 +103,22 @@ func (a *app) writePlans(plans []builtin.StepPlan) error {
 		for _, n := range v.Notes {
 			fmt.Fprintf(&b, "# note: %s\n", printable(n))
 		}
-		for line := range strings.Lines(v.State.String()) {
-			b.WriteString(printable(strings.TrimSuffix(line, "\n")) + "\n")
+		for _, o := range v.State.Objects() {
+			b.WriteString(printable(o.String()) + v.because(o) + "\n")
 		}
 	}
 	_, err := fmt.Fprint(a.cfg.Stdout, b.String())
 	return err
+}
+
+// because is the end of an explained object's line.
+func (v planView) because(o netstate.Object) string {
+	switch keys := v.plan.Keys(o); {
+	case v.Why == nil:
+		return ""
+	case len(keys) == 0:
+		return "  # " + v.Plugin
+	default:
+		return printable("  # " + strings.Join(keys, ", "))
+	}
 }

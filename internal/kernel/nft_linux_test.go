@@ -373,7 +373,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"missing-data", func(s *netstate.State) { s.Elements[0].Data = nil },
 			`host nft table inet cleat set hostports4 element tcp . 8080: value "" has 0 parts, want 2 (ipv4_addr . inet_service)`},
 		{"bad-rule", func(s *netstate.State) { s.Tables[0].Chains[0].Rules[0] = "ip saddr 10.0.0.1 jmp x" },
-			`table inet cleat: parse rule "ip saddr 10.0.0.1 jmp x": unexpected "jmp": want a statement`},
+			`host nft table inet cleat: parse rule "ip saddr 10.0.0.1 jmp x": unexpected "jmp": want a statement`},
 		{"unknown-type", func(s *netstate.State) { s.Tables[0].Sets[1].Key[0] = "ipv5_addr" },
 			`host nft table inet cleat set masq4 element 10.88.0.1: unknown type "ipv5_addr" of a set`},
 		{"twice", func(s *netstate.State) {
@@ -382,7 +382,7 @@ func TestApplyRefuses(t *testing.T) {
 			s.Elements = append(s.Elements, again)
 		}, "host nft table inet cleat map hostports4 element tcp . 8080: already exists in the same state"},
 		{"unknown-hook", func(s *netstate.State) { s.Tables[0].Chains[0].Hook = "none" },
-			`table inet cleat: add chain prerouting: unknown hook "none"`},
+			`host nft table inet cleat: add chain prerouting: unknown hook "none"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ns := sandbox.Namespace(t)
