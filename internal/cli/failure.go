@@ -41,6 +41,7 @@ type failure struct {
 	Verb    cni.Verb `json:"verb"`
 	Step    string   `json:"step"`
 	Hint    string   `json:"hint"`
+	*gcView          // what a gc did beside the error
 
 	text string // the whole in one line
 }
@@ -54,6 +55,9 @@ func (a *app) describe(err error) failure {
 	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		f.Code = cni.CodeInvalidEnvironment
+	}
+	if done, ok := errors.AsType[*partly](err); ok {
+		f.gcView = &done.done
 	}
 	if h, ok := errors.AsType[*hinted](err); ok && h.hint != "" {
 		f.Hint = h.hint

@@ -93,10 +93,19 @@ func (a *app) gc(ctx context.Context, network string, how libcni.CollectArgs) er
 	bar.end()
 	err = errors.Join(errs...)
 	if err != nil && a.output.structured() {
-		return err // which is the one object that is printed
+		return &partly{err, gcViewOf(all)}
 	}
 	return errors.Join(a.writeCollected(all, how.DryRun), err)
 }
+
+// partly is an error beside which something was done all the same, and is told with it.
+type partly struct {
+	err  error
+	done gcView
+}
+
+func (e *partly) Error() string { return e.err.Error() }
+func (e *partly) Unwrap() error { return e.err }
 
 // gcLists are the configurations by which to collect: of each network the one in its file, and those that its attachments were
 // added with, where they differ: what those left may lie elsewhere. Beside an error it returns those that can be read.
@@ -175,7 +184,7 @@ func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.cfg.Stderr, "note: %s\n", printable(text))
 }
 
-func (a *app) writeCollected(all []libcni.Collected, dryRun bool) error {
+func gcViewOf(all []libcni.Collected) gcView {
 	v := gcView{Freed: []collectedView{}, Kept: []collectedView{}}
 	for _, f := range all {
 		one := collectedView{f.Kind, f.Name, f.Owner.Network, f.Owner.ContainerID, f.Owner.IfName, f.Why}
@@ -185,6 +194,11 @@ func (a *app) writeCollected(all []libcni.Collected, dryRun bool) error {
 			v.Freed = append(v.Freed, one)
 		}
 	}
+	return v
+}
+
+func (a *app) writeCollected(all []libcni.Collected, dryRun bool) error {
+	v := gcViewOf(all)
 	if a.output.structured() {
 		return writeStructured(a.cfg.Stdout, a.output, v)
 	}

@@ -103,6 +103,14 @@ func TestGCUnreadable(t *testing.T) {
 	if status != 1 || !strings.Contains(errs, "lost-c2-eth0") || !strings.Contains(out, "mynet/c1/eth0") {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
+	status, out, _ = s.run(t.Context(), "gc", "-o", "json")
+	var got struct {
+		Msg         string
+		Freed, Kept *[]collectedView
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 1 || !strings.Contains(got.Msg, "lost-c2-eth0") || got.Freed == nil || got.Kept == nil {
+		t.Errorf("status %d, %v\n%s", status, err, out)
+	}
 }
 
 func TestStatusCommand(t *testing.T) {
