@@ -301,10 +301,19 @@ func (c *CNI) runShare(ctx context.Context, calls []Call, share bool) ([][]byte,
 		return c.runner.Run(ctx, calls)
 	}
 	part := time.Until(end) / time.Duration(len(calls))
-	ctx, cancel := context.WithTimeoutCause(ctx, part, fmt.Errorf("no end within %v, its share of the time: %w", part.Round(time.Millisecond), context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, part, shareError(part))
 	defer cancel()
 	return c.runner.Run(ctx, calls)
 }
+
+// shareError is the end of a call's share of the time. It is a context.DeadlineExceeded.
+type shareError time.Duration
+
+func (e shareError) Error() string {
+	return fmt.Sprintf("no end within %v, its share of the time", time.Duration(e).Round(time.Millisecond))
+}
+
+func (shareError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // checkCount holds a runner to its contract, which keeps loops from running for ever.
 func checkCount(calls []Call, outs [][]byte) error {
