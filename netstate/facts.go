@@ -4,8 +4,10 @@ import "slices"
 
 // Query says what a planner needs to know about the kernel before it plans.
 type Query struct {
-	Links  []Ref // these links, with their addresses
-	Uplink bool  // the host's interface of the default route (IPv4 first)
+	Links []Ref // these links, with their addresses
+	// Peers: of those of Links that are veths in the pod also the other ends, as far as they are on the host. Then Link.Peer names it.
+	Peers  bool
+	Uplink bool // the host's interface of the default route (IPv4 first)
 	// UplinkIfMissing: Uplink is only needed where one of Links is missing.
 	UplinkIfMissing bool
 	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.

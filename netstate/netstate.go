@@ -215,7 +215,7 @@ type Qdisc struct {
 type Filter struct {
 	Place Place  `json:"place,omitzero"`
 	Dev   string `json:"dev,omitzero"`
-	To    string `json:"to,omitzero"`
+	To    string `json:"to,omitzero"` // "" in what was seen: the interface is gone, and all is dropped
 }
 
 // Table is an nft table of our own with all that does not grow with pods: sets and

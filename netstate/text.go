@@ -1,6 +1,7 @@
 package netstate
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -241,7 +242,7 @@ func (o Filter) Key() string { return o.String() }
 
 // String is the canonical line.
 func (o Filter) String() string {
-	return newLine(o.Place, "filter", "dev", o.Dev, "redirect", o.To).String()
+	return newLine(o.Place, "filter", "dev", o.Dev, "redirect", cmp.Or(o.To, "nothing")).String()
 }
 
 // Key is `host nft table inet cleat`.

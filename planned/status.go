@@ -74,16 +74,16 @@ func trialIP() cni.IP {
 	return cni.IP{Address: netip.MustParsePrefix("192.0.2.2/24"), Gateway: netip.MustParseAddr("192.0.2.1")}
 }
 
-// trial is the step for an attachment that does not exist. A chained plugin gets a result to work on, and one that only does
+// trial is the step for an attachment that does not exist. A chained plugin gets a result of that attachment to work on, and one that only does
 // what a runtime asks for is asked for it.
 func (s Step) trial() (Step, error) {
 	req := *s.Req
 	req.ContainerID, req.NetNS, req.IfName = trialID, trialNetNS, trialIf
-	if s.Def.chained && req.Prev == nil {
+	if s.Def.chained {
 		ip := trialIP()
-		ip.Interface = cni.Some(0)
+		ip.Interface = cni.Some(1)
 		req.Prev = &cni.Result{CNIVersion: req.Conf.CNIVersion,
-			Interfaces: []cni.Interface{{Name: trialIf, Sandbox: trialNetNS}}, IPs: []cni.IP{ip}}
+			Interfaces: []cni.Interface{{Name: req.Owner().HostName("veth")}, {Name: trialIf, Sandbox: trialNetNS}}, IPs: []cni.IP{ip}}
 	}
 	s.Req = &req
 	if s.Def.trialRuntime == "" {

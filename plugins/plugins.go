@@ -3,6 +3,7 @@ package plugins
 
 import (
 	"github.com/cleat-cni/cleat/planned"
+	"github.com/cleat-cni/cleat/plugins/bandwidth"
 	"github.com/cleat-cni/cleat/plugins/bridge"
 	"github.com/cleat-cni/cleat/plugins/hostlocal"
 	"github.com/cleat-cni/cleat/plugins/loopback"
@@ -14,6 +15,7 @@ import (
 // All returns the definitions of all built-in plugins, by type.
 func All() []planned.Definition {
 	return []planned.Definition{
+		bandwidth.Plugin(),
 		bridge.Plugin(),
 		hostlocal.Plugin(),
 		loopback.Plugin(),

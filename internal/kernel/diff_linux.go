@@ -435,7 +435,7 @@ func (c *comparison) qdiscs(ctx context.Context) error {
 	return nil
 }
 
-func (c *comparison) compareQdisc(want *netstate.Qdisc, list []netstate.Qdisc) {
+func (c *comparison) compareQdisc(want *netstate.Qdisc, list []seenQdisc) {
 	parent, _ := qdiscPlace(want)
 	for _, q := range list {
 		if q.Parent != parent || q.Handle == 0 {
@@ -448,7 +448,7 @@ func (c *comparison) compareQdisc(want *netstate.Qdisc, list []netstate.Qdisc) {
 		}
 		if want.Kind == kindTBF && q.Kind == kindTBF {
 			have.Rate, have.Limit = q.Rate, q.Limit
-			if !sameBurst(*want, q) {
+			if q.Rate != want.Rate || !sameBurst(*want, q) {
 				have.Burst = q.Burst
 			}
 		}
@@ -471,7 +471,7 @@ func (c *comparison) filters(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if d == nil || to == nil {
+		if d == nil {
 			c.note(want, nil)
 			continue
 		}
@@ -483,7 +483,14 @@ func (c *comparison) filters(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(list, to.index) {
+		switch {
+		case to != nil && slices.Contains(list, to.index):
+		case slices.Contains(list, 0):
+			// What it led to is gone, and all that it matches is dropped.
+			have := *want
+			have.To = ""
+			c.note(want, have)
+		default:
 			c.note(want, nil)
 		}
 	}

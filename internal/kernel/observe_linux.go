@@ -36,6 +36,11 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 		f.Links = append(f.Links, l)
 		f.Addrs = append(f.Addrs, d.addrs...)
+		if q.Peers && ref.Place == netstate.Pod && d.kind == kindVeth {
+			if err := w.observePeer(ctx, d, &f); err != nil {
+				return f, err
+			}
+		}
 	}
 	if q.NFTables {
 		has, err := s.k.hasNFTables(ctx)
@@ -72,6 +77,33 @@ func (w *work) observe(ctx context.Context, ref netstate.Ref) (*device, error) {
 	}
 	w.s.seen[ref] = d
 	return d, nil
+}
+
+// observePeer adds the other end of d, a veth in the pod whose link is the last of f, if it is on the host.
+func (w *work) observePeer(ctx context.Context, d *device, f *netstate.Facts) error {
+	c, err := w.conn(netstate.Host)
+	if err != nil {
+		return err
+	}
+	peer, err := c.linkByIndex(ctx, netstate.Host, d.peer)
+	if errors.Is(err, netstate.ErrNotExist) {
+		return nil
+	}
+	// An index counts in its namespace: another link of the host may have it.
+	if err != nil || peer.kind != kindVeth || peer.peer != d.index {
+		return err
+	}
+	if inPod, err := w.peerInPod(ctx, peer); err != nil || !inPod {
+		return err
+	}
+	end, err := w.describe(ctx, peer)
+	if err != nil {
+		return err
+	}
+	l := &f.Links[len(f.Links)-1]
+	l.Peer, l.PeerPlace = end.Name, netstate.Host
+	f.Links = append(f.Links, end)
+	return nil
 }
 
 // describe gives the link as netstate does, with its master's name.

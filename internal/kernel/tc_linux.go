@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"golang.org/x/sys/unix"
 
@@ -184,8 +185,8 @@ func deleteFilter(f *netstate.Filter, index int32) *request {
 }
 
 // qdiscs lists the qdiscs of a link.
-func (c *conn) qdiscs(ctx context.Context, d *device) ([]netstate.Qdisc, error) {
-	var list []netstate.Qdisc
+func (c *conn) qdiscs(ctx context.Context, d *device) ([]seenQdisc, error) {
+	var list []seenQdisc
 	err := c.dump(ctx, unix.RTM_GETQDISC, tcMessage(d.index, 0, 0, 0), func(_ uint16, b []byte) {
 		if len(b) >= sizeofTcMsg && int32(native.Uint32(b[4:])) == d.index {
 			list = append(list, parseQdisc(d, b))
@@ -197,23 +198,29 @@ func (c *conn) qdiscs(ctx context.Context, d *device) ([]netstate.Qdisc, error) 
 	return list, nil
 }
 
-func parseQdisc(d *device, b []byte) netstate.Qdisc {
-	q := netstate.Qdisc{Place: d.place, Dev: d.name, Handle: native.Uint32(b[8:]), Parent: native.Uint32(b[12:])}
+// seenQdisc is a qdisc as the kernel tells of it.
+type seenQdisc struct {
+	netstate.Qdisc
+	// ticks is a tbf's burst as the time that it takes at the rate; the kernel tells the low 32 bits of it.
+	ticks uint32
+}
+
+func parseQdisc(d *device, b []byte) seenQdisc {
+	q := seenQdisc{Qdisc: netstate.Qdisc{Place: d.place, Dev: d.name, Handle: native.Uint32(b[8:]), Parent: native.Uint32(b[12:])}}
 	for kind, v := range attributes(b[sizeofTcMsg:]) {
 		switch kind {
 		case unix.TCA_KIND:
 			q.Kind = str(v)
 		case unix.TCA_OPTIONS:
 			if q.Kind == kindTBF {
-				parseTBF(&q, v)
+				q.parseTBF(v)
 			}
 		}
 	}
 	return q
 }
 
-func parseTBF(q *netstate.Qdisc, b []byte) {
-	var ticks uint64
+func (q *seenQdisc) parseTBF(b []byte) {
 	for kind, v := range attributes(b) {
 		switch {
 		case kind == tbfParms && len(v) >= sizeofTbfQopt:
@@ -221,19 +228,25 @@ func parseTBF(q *netstate.Qdisc, b []byte) {
 				q.Rate = uint64(native.Uint32(v[8:]))
 			}
 			q.Limit = native.Uint32(v[24:])
-			ticks = uint64(native.Uint32(v[28:]))
+			q.ticks = native.Uint32(v[28:])
 		case kind == tbfRate64:
 			q.Rate = number64(v)
 		}
 	}
-	q.Burst = uint32(ticks * psTick * q.Rate / 1e9)
+	q.Burst = uint32(float64(q.ticks) * psTick / 1e9 * float64(q.Rate))
 }
 
-// sameBurst compares bursts as the kernel keeps them: as a number of ticks.
-func sameBurst(want, have netstate.Qdisc) bool {
-	tick := int64(want.Rate*psTick/1e9) + 1
-	diff := int64(want.Burst) - int64(have.Burst)
-	return -2*tick <= diff && diff <= 2*tick
+// sameBurst compares bursts as the kernel keeps them, at the same rate: as a number of ticks. Its arithmetic is good to
+// some 30 bits.
+func sameBurst(want netstate.Qdisc, have seenQdisc) bool {
+	hi, lo := bits.Mul64(uint64(want.Burst), 1e9/psTick)
+	if hi >= want.Rate {
+		return false // tbf needs a rate
+	}
+	ticks, _ := bits.Div64(hi, lo, want.Rate)
+	diff := int64(int32(uint32(ticks) - have.ticks))
+	off := int64(2 + ticks>>28)
+	return -off <= diff && diff <= off
 }
 
 // redirects lists the indexes of the links that filters below the ingress qdisc of d redirect to.

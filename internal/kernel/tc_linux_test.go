@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,5 +52,59 @@ func TestBandwidth(t *testing.T) {
 	}
 	if out := look(t, k.host.ns, "ip", "-br", "link"); strings.Contains(out, ifb) || !strings.Contains(out, host) {
 		t.Errorf("links after the limits were removed:\n%s", out)
+	}
+}
+
+// TestTokenBuckets: what is asked for is found again, from the slowest rate to the fastest, and what is a little different is not.
+func TestTokenBuckets(t *testing.T) {
+	t.Parallel()
+	k := testKernel(t)
+	s := openPod(t, k, sandbox.Namespace(t))
+	name := testOwner(1).HostName("bwp")
+	link := netstate.State{Owner: testOwner(1), Links: []netstate.Link{{Place: netstate.Host, Name: name, Kind: "ifb"}}}
+	for _, tc := range []struct {
+		name  string
+		rate  uint64
+		burst uint32
+	}{
+		{"slowest", 1, 1514},
+		{"slowest-large-burst", 1, 1<<32 - 2},
+		{"slow", 125, 1514},
+		{"ticks-wrap", 1000, 300_000_000},
+		{"megabit", 125_000, 1514},
+		{"gigabit", 125_000_000, 1 << 20},
+		{"odd", 12_345_678, 98_765},
+		{"below-32-bits", 1<<32 - 1, 1 << 24},
+		{"32-bits", 1 << 32, 1 << 24},
+		{"largest-burst", 1 << 40, 1<<32 - 2},
+		{"fastest", 1<<61 - 1, 1<<32 - 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			st := link
+			st.Qdiscs = []netstate.Qdisc{{Place: netstate.Host, Dev: name, Kind: "tbf", Handle: 0x10000, Rate: tc.rate, Burst: tc.burst, Limit: 1<<32 - 1}}
+			mustMake(t, s, st)
+			wantSame(t, s, st)
+			for what, change := range map[string]func(*netstate.Qdisc){
+				"rate":  func(q *netstate.Qdisc) { q.Rate += max(1, q.Rate/1000) },
+				"limit": func(q *netstate.Qdisc) { q.Limit-- },
+			} {
+				other := st
+				other.Qdiscs = slices.Clone(st.Qdiscs)
+				change(&other.Qdiscs[0])
+				if diffs, err := s.Diff(t.Context(), other); err != nil || len(diffs) != 1 {
+					t.Errorf("another %s: differences %v, %v", what, diffs, err)
+				}
+			}
+			other := st
+			other.Qdiscs = slices.Clone(st.Qdiscs)
+			other.Qdiscs[0].Burst -= other.Qdiscs[0].Burst / 50
+			diffs, err := s.Diff(t.Context(), other)
+			// A burst of less than some ticks can't be told from another, nor one of so many that the low 32 bits say little.
+			ticks := float64(tc.burst) * 1e9 / 64 / float64(tc.rate)
+			if told := ticks > 200 && ticks < 1<<50; err != nil || told && len(diffs) != 1 {
+				t.Errorf("another burst: differences %v, %v", diffs, err)
+			}
+			mustRemove(t, s, st)
+		})
 	}
 }

@@ -146,6 +146,9 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 		if l, ok := all.Link(ref.Place, ref.Name); ok {
 			f.Links = append(f.Links, l)
 			f.Addrs = append(f.Addrs, all.AddrsOf(ref.Place, ref.Name)...)
+			if end, ok := all.Link(netstate.Host, l.Peer); ok && q.Peers && ref.Place == netstate.Pod && l.PeerPlace == netstate.Host {
+				f.Links = append(f.Links, end)
+			}
 		}
 	}
 	f.NoNFTables = q.NFTables && all.NoNFTables

@@ -67,7 +67,7 @@ func planExample(t *testing.T, def planned.Definition, e example) {
 	}
 	request := conf.Request(e.network.Name, e.network.CNIVersion, runtime)
 	if e.at > 0 {
-		prev, err := examplePrev().Encode(e.network.CNIVersion)
+		prev, err := examplePrev(netstate.Owner{Network: e.network.Name, ContainerID: "c1", IfName: "eth0"}).Encode(e.network.CNIVersion)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,10 +99,10 @@ func exampleIPAM() *cni.Result {
 	}}
 }
 
-// examplePrev is the result of a plugin that connected eth0 to a bridge.
-func examplePrev() *cni.Result {
+// examplePrev is the result of a plugin that connected the owner's interface to a bridge.
+func examplePrev(o netstate.Owner) *cni.Result {
 	res := exampleIPAM()
-	res.Interfaces = []cni.Interface{{Name: "cni0"}, {Name: "veth0a1b2c3d4e5"}, {Name: "eth0", Sandbox: "/run/netns/c1"}}
+	res.Interfaces = []cni.Interface{{Name: "cni0"}, {Name: o.HostName("veth")}, {Name: o.IfName, Sandbox: "/run/netns/c1"}}
 	for i := range res.IPs {
 		res.IPs[i].Interface = cni.Some(2)
 	}

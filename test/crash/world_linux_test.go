@@ -52,6 +52,10 @@ func chains() []chain {
 		{name: "ptp", flags: published, plugins: func(dataDir string) []map[string]any {
 			return []map[string]any{{"type": "ptp", "ipMasq": true, "ipam": hostLocal(dataDir)}, portmap("nftables")}
 		}},
+		{name: "bandwidth", flags: published, plugins: func(dataDir string) []map[string]any {
+			return append(bridged(dataDir, "nftables"), map[string]any{"type": "bandwidth",
+				"ingressRate": 80_000_000, "ingressBurst": 8_000_000, "egressRate": 80_000_000, "egressBurst": 8_000_000})
+		}},
 		{name: "static", flags: func(id string) []string {
 			addrs := map[string]string{bystander: "10.99.0.2/24", subject: "10.99.0.3/24", successor: "10.99.0.4/24"}
 			return append(published(id), "--ip", addrs[id])
@@ -174,7 +178,7 @@ func (w *world) furnish() error {
 	if err := os.WriteFile(w.path("conf", network+".conflist"), conf, 0o644); err != nil {
 		return err
 	}
-	for _, typ := range []string{"bridge", "ptp", "host-local", "static", "portmap"} {
+	for _, typ := range []string{"bandwidth", "bridge", "ptp", "host-local", "static", "portmap"} {
 		if err := os.Symlink(filepath.Join(w.bin, "cleat-cni"), w.path("bin", typ)); err != nil {
 			return err
 		}

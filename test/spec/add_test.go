@@ -91,11 +91,17 @@ func foreign(version, sandbox string) string {
 	  "dns":{"nameservers":["203.0.113.1"]},"x-top":"kept"}`, version, sandbox, family)
 }
 
+// makeForeign makes the interfaces of that result, which p is attached by from now on.
+func (m *machine) makeForeign(p *pod) {
+	m.Helper()
+	p.ifName = "other0"
+	m.in(m.host, "ip link add vethx type veth peer name other0 netns "+p.netns)
+}
+
 func testPrevResultIsKept(m *machine, s sample) {
 	p := m.newPod("spec-one")
 	if s.role == chained {
-		m.in(m.host, "ip link add vethx type veth") // the interfaces that it works on have to be there
-		p.ifName = "other0"
+		m.makeForeign(p)
 	}
 	p.base = json.RawMessage(foreign(m.version, p.netns))
 	m.add(s, p).succeeds(m, "ADD")

@@ -154,8 +154,11 @@ func testRouteWithoutGateway(m *machine, s sample) {
 
 func testResultUnchanged(m *machine, s sample) {
 	p := m.newPod("spec-one")
-	m.in(m.host, "ip link add vethx type veth")
-	p.ifName, p.base = "other0", json.RawMessage(foreign(m.version, p.netns))
+	m.makeForeign(p)
+	p.base = json.RawMessage(foreign(m.version, p.netns))
+	if s.unchanged != "" {
+		s.conf = s.unchanged
+	}
 	m.add(s, p).succeeds(m, "ADD")
 	sameJSON(m, "result", p.base, p.result)
 }

@@ -17,6 +17,8 @@ type sample struct {
 	role role
 	// invalid is a configuration that the plugin has to refuse; "" if there is none.
 	invalid string
+	// unchanged are members with which a chained plugin leaves the result as it is; "" if it does with conf.
+	unchanged string
 	// damage is what CHECK has to find; the words POD, IF, VETH and ADDR stand for the pod's namespace, its interface, the
 	// host's end and the first address.
 	damage []damage
@@ -61,6 +63,18 @@ func samples() []sample {
 
 func rows() []sample {
 	return []sample{
+		{
+			typ: "bandwidth", role: chained,
+			conf:      `"ingressRate":8000000,"ingressBurst":800000,"runtimeConfig":{"bandwidth":{"egressRate":8000000,"egressBurst":800000}}`,
+			invalid:   `"ingressRate":8000000`,
+			unchanged: `"ingressRate":8000000,"ingressBurst":800000`,
+			damage: []damage{
+				{"no-ingress-limit", "PL16", []string{"host tc qdisc del dev VETH root"}},
+				{"another-rate", "PL16", []string{"host tc qdisc change dev VETH root handle 1: tbf rate 9mbit burst 100000 limit 125000"}},
+				{"no-egress-limit", "PL16", []string{"host tc qdisc del dev VETH ingress"}},
+			},
+			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip addr add 203.0.113.7/32 dev IF"},
+		},
 		{
 			typ: "bridge", role: maker,
 			conf:    `"bridge":"cni0","isDefaultGateway":true,"ipMasq":true,"mtu":1400,"dns":{"nameservers":["10.88.0.1"],"search":["example.org"]},"ipam":IPAM`,

@@ -46,6 +46,8 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"cancelled", testCancelled},
 		{"closed", testClosed},
 		{"make-and-observe", testMakeAndObserve},
+		{"peers", testPeers},
+		{"lost-redirect", testLostRedirect},
 		{"uplink", testUplink},
 		{"gateway-off-subnet", testGatewayOffSubnet},
 		{"two-defaults", testTwoDefaults},

@@ -74,6 +74,10 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 			f.Place = o.Place
 			return f.String()
 		}
+		if f, ok := first(s.filters, func(f netstate.Filter) bool { return f.Dev == o.Dev && f.To == "" }); ok {
+			f.Place = o.Place
+			return f.String()
+		}
 	case netstate.Element:
 		if e, ok := first(s.elements, func(e netstate.Element) bool { return sameElement(o, e) }); ok {
 			return e.String()

@@ -53,7 +53,7 @@ func (x *transaction) onLinks(want netstate.State) []removal {
 	}
 	for _, f := range want.Filters {
 		add(f, f.Place, f.Dev, func(s *space) {
-			s.filters = slices.DeleteFunc(s.filters, func(o netstate.Filter) bool { return o.Dev == f.Dev && o.To == f.To })
+			s.filters = slices.DeleteFunc(s.filters, func(o netstate.Filter) bool { return o.Dev == f.Dev && (o.To == f.To || o.To == "") })
 		})
 	}
 	for _, q := range want.Qdiscs {

@@ -75,6 +75,11 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 				f.Addrs = append(f.Addrs, a)
 			}
 		}
+		if peer := sp.links[ref.Name].peer; q.Peers && ref.Place == netstate.Pod && peer.id == hostID {
+			l := &f.Links[len(f.Links)-1]
+			l.Peer, l.PeerPlace = peer.name, netstate.Host
+			f.Links = append(f.Links, x.seen(netstate.Host, peer.name))
+		}
 	}
 	f.NoNFTables = q.NFTables && s.m.noNFT
 	if q.WantsUplink(f) {

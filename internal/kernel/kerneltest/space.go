@@ -128,6 +128,11 @@ func (s *space) forget(name string) {
 	s.neighbours = slices.DeleteFunc(s.neighbours, func(n netstate.Neighbour) bool { return n.Dev == name })
 	s.qdiscs = slices.DeleteFunc(s.qdiscs, func(q netstate.Qdisc) bool { return q.Dev == name })
 	s.filters = slices.DeleteFunc(s.filters, func(f netstate.Filter) bool { return f.Dev == name })
+	for i := range s.filters {
+		if s.filters[i].To == name {
+			s.filters[i].To = ""
+		}
+	}
 	maps.DeleteFunc(s.sysctls, func(key, _ string) bool {
 		dev, ok := sysctlDev(key)
 		return ok && dev == name

@@ -1,0 +1,89 @@
+package kerneltest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// testPeers: the other end of a pod's veth is told where it is asked for and on the host.
+func testPeers(t *testing.T, f Fixture) {
+	pod := f.NewPod()
+	want := attachment(1)
+	inside := netstate.State{Owner: want.Owner, Links: []netstate.Link{
+		{Place: netstate.Pod, Name: "in0", Kind: "veth", Peer: "in1", PeerPlace: netstate.Pod},
+		{Place: netstate.Pod, Name: "in1", Kind: "veth", Peer: "in0", PeerPlace: netstate.Pod},
+	}}
+	s := f.open(t, pod)
+	for _, st := range []netstate.State{want, inside} {
+		if err := s.Apply(t.Context(), st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := want.Owner.HostName("veth")
+	q := netstate.Query{Links: []netstate.Ref{{Place: netstate.Pod, Name: "eth0"}, {Place: netstate.Pod, Name: "in0"}, {Place: netstate.Pod, Name: "lo"}}}
+	for _, tc := range []struct {
+		name  string
+		peers bool
+		want  map[string]string // link and its peer
+	}{
+		{"not-asked", false, map[string]string{"pod  link eth0": "", "pod  link in0": "", "pod  link lo": ""}},
+		{"asked", true, map[string]string{"pod  link eth0": "host " + host, "host link " + host: "", "pod  link in0": "", "pod  link lo": ""}},
+	} {
+		q.Peers = tc.peers
+		facts, err := s.Observe(t.Context(), q)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		got := map[string]string{}
+		for _, l := range facts.Links {
+			got[l.Key()] = ""
+			if l.Peer != "" {
+				got[l.Key()] = string(l.PeerPlace) + " " + l.Peer
+			}
+			if l.Name == host && l.MTU != 1400 {
+				t.Errorf("%s: the peer's mtu is %d", tc.name, l.MTU)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: links and peers (-want +got)\n%s", tc.name, diff)
+		}
+	}
+}
+
+// testLostRedirect: a filter outlives the interface that it leads to, and drops what it matches. It is told
+// from one that is missing, so that it can be taken away.
+func testLostRedirect(t *testing.T, f Fixture) {
+	pod := f.NewPod()
+	f.apply(t, pod, attachment(1))
+	host := attachment(1).Owner.HostName("veth")
+	limit := netstate.State{
+		Owner:   attachment(1).Owner,
+		Links:   []netstate.Link{{Place: netstate.Host, Name: "ifb1", Kind: "ifb"}},
+		Qdiscs:  []netstate.Qdisc{{Place: netstate.Host, Dev: host, Kind: "ingress", Parent: ingressParent, Handle: ingressHandle}},
+		Filters: []netstate.Filter{{Place: netstate.Host, Dev: host, To: "ifb1"}},
+	}
+	f.apply(t, pod, limit)
+	f.DelLink(f.HostPath, "ifb1")
+	s := f.open(t, pod)
+	diffs, err := s.Diff(t.Context(), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := limit.Filters[0]
+	lost.To = ""
+	want := []netstate.Difference{
+		{Object: limit.Links[0].Key(), Want: limit.Links[0].String()},
+		{Object: limit.Filters[0].Key(), Want: limit.Filters[0].String(), Have: lost.String()},
+	}
+	if diff := cmp.Diff(want, diffs); diff != "" {
+		t.Errorf("differences (-want +got)\n%s", diff)
+	}
+	filter := netstate.State{Owner: limit.Owner, Filters: limit.Filters}
+	f.remove(t, pod, filter, false)
+	limit.Qdiscs = nil
+	f.apply(t, pod, limit)
+	f.expect(t, pod, limit)
+}

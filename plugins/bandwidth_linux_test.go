@@ -1,0 +1,199 @@
+package plugins_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/netstate"
+)
+
+// limitedNetwork limits pods: 32 Mbit/s to them and 24 Mbit/s from them, with a burst of 100 kB.
+const limitedNetwork = `{"cniVersion":"1.1.0","name":"pods","plugins":[
+  {"type":"bridge","bridge":"cni0","isDefaultGateway":true,"ipam":{"type":"numbered","subnets":["10.88.0.0/16"]}},
+  {"type":"bandwidth","ingressRate":32000000,"ingressBurst":800000,"egressRate":24000000,"egressBurst":800000}]}`
+
+// rate sends n bytes from a server in one namespace to a client in another, and returns the bits a second, headers of the frames
+// included, that came after the burst.
+func (m *machine) rate(server *netns.Handle, addr string, client *netns.Handle, n int) float64 {
+	m.t.Helper()
+	const skipped = 500_000 // the burst and the start of the connection
+	var l net.Listener
+	var c net.Conn
+	err := server.Do(func() error {
+		var err error
+		l, err = net.Listen("tcp4", addr)
+		return err
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.Write(make([]byte, n)) // what is not sent is missed below
+			c.Close()
+		}
+	}()
+	err = client.Do(func() error {
+		var err error
+		c, err = net.DialTimeout("tcp4", addr, patience)
+		return err
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetReadDeadline(deadline(30 * time.Second)); err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, c, skipped); err != nil {
+		m.t.Fatal(err)
+	}
+	start := time.Now()
+	if _, err := io.CopyN(io.Discard, c, int64(n-skipped)); err != nil {
+		m.t.Fatal(err)
+	}
+	const segment, frame = 1448, 1514 // of a connection with timestamps
+	return float64(n-skipped) * 8 * frame / segment / time.Since(start).Seconds()
+}
+
+func TestBandwidthIsKept(t *testing.T) {
+	m := newMachine(t)
+	p := m.attach(m.newPod(2, limitedNetwork))
+	for _, tc := range []struct {
+		name           string
+		server, client *netns.Handle
+		addr           string
+		want           float64
+		bytes          int
+	}{
+		{"to-the-pod", m.host, p.ns, "10.88.0.1:5001", 32e6, 8_000_000},
+		{"from-the-pod", p.ns, m.host, p.address(false).String() + ":5001", 24e6, 8_000_000},
+	} {
+		got := m.rate(tc.server, tc.addr, tc.client, tc.bytes)
+		t.Logf("%s: %.2f of %.0f Mbit/s", tc.name, got/1e6, tc.want/1e6)
+		if got < 0.95*tc.want || got > 1.05*tc.want {
+			t.Errorf("%s: %.2f Mbit/s, want %.0f within 5 %%", tc.name, got/1e6, tc.want/1e6)
+		}
+	}
+}
+
+// TestBandwidthOfTwoInterfaces: two interfaces of one pod are limited each by itself, and freed each by itself.
+func TestBandwidthOfTwoInterfaces(t *testing.T) {
+	m := newMachine(t)
+	before := func() string { return m.run(m.host, "tc qdisc show") + m.run(m.host, "ip -o link show type ifb") }
+	first := m.attach(m.newPod(2, limitedNetwork))
+	alone := before()
+	second := &attachment{network: strings.Replace(limitedNetwork, "24000000", "4000000", 1), pod: 2, container: 2, ifName: "net1", netns: first.netns}
+	m.add(t, second)
+	for _, a := range []*attachment{first.attachment, second} {
+		if found := m.check(t, a); found != "" {
+			t.Errorf("CHECK of %s: %s", a.ifName, found)
+		}
+		if last := a.prev.Interfaces[len(a.prev.Interfaces)-1]; !strings.HasPrefix(last.Name, "bwp") || last.Sandbox != "" {
+			t.Errorf("the result's last interface is %v, want the ifb", last)
+		}
+	}
+	m.del(t, second)
+	if after := before(); after != alone {
+		t.Errorf("after DEL of the second interface\n%s\nbefore its ADD\n%s", after, alone)
+	}
+	if found := m.check(t, first.attachment); found != "" {
+		t.Errorf("CHECK of the first after DEL of the second: %s", found)
+	}
+	m.del(t, first.attachment)
+	if left := before(); strings.Contains(left, "bwp") || strings.Contains(left, "tbf") {
+		t.Errorf("after DEL of both:\n%s", left)
+	}
+}
+
+// TestBandwidthRepaired: what CHECK misses repair puts back, also where a filter is left that leads nowhere.
+func TestBandwidthRepaired(t *testing.T) {
+	m := newMachine(t)
+	p := m.attach(m.newPod(2, limitedNetwork))
+	host, ifb := p.netOwner().HostName("veth"), p.netOwner().HostName("bwp")
+	for name, damage := range map[string]string{
+		"no-ifb":     "ip link del " + ifb,
+		"no-limit":   "tc qdisc del dev " + host + " root",
+		"no-ingress": "tc qdisc del dev " + host + " ingress",
+		"other-rate": "tc qdisc change dev " + ifb + " root handle 1: tbf rate 1mbit burst 100000 limit 125000",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.run(m.host, damage)
+			if m.check(t, p.attachment) == "" {
+				t.Fatal("CHECK finds nothing")
+			}
+			if diffs, err := m.engine.Repair(t.Context(), p.steps(t, cni.VerbCheck)); err != nil || len(diffs) == 0 {
+				t.Fatalf("repair: %v, %v", diffs, err)
+			}
+			if found := m.check(t, p.attachment); found != "" {
+				t.Errorf("CHECK after repair: %s", found)
+			}
+			m.run(p.ns, "ping -c1 -W2 10.88.0.1")
+		})
+	}
+}
+
+// TestB067BandwidthOfForeignVeths: the host's end is found in the kernel when another's plugin made it and says
+// little, and an interface without one is refused before anything is made.
+func TestB067BandwidthOfForeignVeths(t *testing.T) {
+	m := newMachine(t)
+	only := `{"cniVersion":"1.1.0","name":"pods","plugins":[{"type":"bandwidth","ingressRate":32000000,"ingressBurst":800000,"egressRate":24000000,"egressBurst":800000}]}`
+	p := m.newPod(2, only)
+	m.run(m.host, fmt.Sprintf("ip link add cali1 mtu 1400 type veth peer name eth0 netns /proc/%d/fd/%d", pid(), p.ns.FD()))
+	m.run(m.host, "ip link add link up0 name mac0 type macvlan")
+	m.run(m.host, fmt.Sprintf("ip link set mac0 netns /proc/%d/fd/%d", pid(), p.ns.FD()))
+	before := m.run(m.host, "ip -br link") + m.run(m.host, "tc qdisc show")
+	for name, prev := range map[string]*cni.Result{
+		"no-interfaces":     {},
+		"sandbox-is-a-name": {Interfaces: []cni.Interface{{Name: "cali1"}, {Name: "eth0", Sandbox: "pod"}}},
+	} {
+		p.prev = prev
+		m.add(t, p.attachment)
+		if got := m.run(m.host, "tc qdisc show dev cali1"); !strings.Contains(got, "tbf") || !strings.Contains(got, "ingress") {
+			t.Errorf("%s: qdiscs of the host's end:\n%s", name, got)
+		}
+		if found := m.check(t, p.attachment); found != "" {
+			t.Errorf("%s: CHECK: %s", name, found)
+		}
+		p.prev = nil
+		m.del(t, p.attachment)
+		if left := m.run(m.host, "ip -br link"); strings.Contains(left, "bwp") {
+			t.Errorf("%s: after DEL:\n%s", name, left)
+		}
+		m.run(m.host, "tc qdisc del dev cali1 root")
+		m.run(m.host, "tc qdisc del dev cali1 ingress")
+	}
+	macvlan := &attachment{network: only, pod: 2, ifName: "mac0", netns: p.netns, prev: &cni.Result{Interfaces: []cni.Interface{{Name: "mac0", Sandbox: p.netns}}}}
+	if err := m.tryAdd(t, macvlan); cni.CodeOf(err) != cni.CodeInvalidConfig || !strings.Contains(err.Error(), "no end on the host") {
+		t.Errorf("ADD on a macvlan: %v", err)
+	}
+	if after := m.run(m.host, "ip -br link") + m.run(m.host, "tc qdisc show"); after != before {
+		t.Errorf("after all\n%s\nbefore\n%s", after, before)
+	}
+}
+
+// TestBandwidthCollected: GC frees what a crash left.
+func TestBandwidthCollected(t *testing.T) {
+	m := newMachine(t)
+	kept, lost := m.attach(m.newPod(2, limitedNetwork)), m.attach(m.newPod(3, limitedNetwork))
+	m.run(m.host, "ip link del "+lost.netOwner().HostName("veth"))
+	freed, err := m.kernel.Collect(t.Context(), "pods", []netstate.Owner{kept.netOwner()}, false)
+	if err != nil || len(freed) != 1 || !strings.Contains(freed[0].Object, lost.netOwner().HostName("bwp")) {
+		t.Errorf("collected %v, %v; want the ifb", freed, err)
+	}
+	if found := m.check(t, kept.attachment); found != "" {
+		t.Errorf("CHECK of the other pod: %s", found)
+	}
+}
+
+// netOwner is the owner of what the network made for the attachment.
+func (a *attachment) netOwner() netstate.Owner {
+	return netstate.Owner{Network: "pods", ContainerID: fmt.Sprintf("pod%d", a.pod), IfName: "eth0"}
+}
