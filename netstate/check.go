@@ -87,6 +87,15 @@ func checkLink(l Link, all []Link) error {
 		_, err := ParseMAC(l.MAC)
 		errs = append(errs, err)
 	}
+	if l.Promisc && l.NoPromisc {
+		errs = append(errs, errors.New("promisc and nopromisc"))
+	}
+	if l.AllMulti != "" && l.AllMulti != On && l.AllMulti != Off {
+		errs = append(errs, fmt.Errorf("allmulti is %q", l.AllMulti))
+	}
+	if l.TxQLen < NoQueue || l.TxQLen > math.MaxInt32 {
+		errs = append(errs, fmt.Errorf("txqlen %d is out of its range", l.TxQLen))
+	}
 	if l.Master == "" && l.Port != (Port{}) {
 		errs = append(errs, errors.New("behaviour as a port without a master"))
 	}

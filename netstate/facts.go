@@ -10,6 +10,8 @@ type Query struct {
 	Uplink bool // the host's interface of the default route (IPv4 first)
 	// UplinkIfMissing: Uplink is only needed where one of Links is missing.
 	UplinkIfMissing bool
+	Sysctls         []Sysctl // these values, by place and name
+	Files           []string // the content of these files of the host
 	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
 	NFTables bool
 }
@@ -22,9 +24,11 @@ type Ref struct {
 
 // Facts is what was seen: links and addresses that a Query asked for and that exist.
 type Facts struct {
-	Links  []Link
-	Addrs  []Addr
-	Uplink Link // zero when the host has no default route
+	Links   []Link
+	Addrs   []Addr
+	Uplink  Link              // zero when the host has no default route
+	Sysctls []Sysctl          // those that exist and can be read
+	Files   map[string]string // by path, those that exist
 	// NoNFTables: it was asked, and this kernel has no nf_tables.
 	NoNFTables bool
 }
@@ -36,6 +40,15 @@ func (f Facts) Link(p Place, name string) (Link, bool) {
 		return Link{}, false
 	}
 	return f.Links[i], true
+}
+
+// Sysctl returns the value of that name, if it was seen.
+func (f Facts) Sysctl(p Place, name string) (string, bool) {
+	i := slices.IndexFunc(f.Sysctls, func(s Sysctl) bool { return s.Place == p && s.Name == name })
+	if i < 0 {
+		return "", false
+	}
+	return f.Sysctls[i].Value, true
 }
 
 // AddrsOf returns the addresses that were seen on the link.

@@ -1,6 +1,9 @@
 package netstate
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Merge returns the states as one, in order, as when a list of plugins is applied in
 // one pass. An object that several state alike stands once; a table that several use has the sets, chains and rules
@@ -13,7 +16,7 @@ func Merge(states ...State) State {
 		}
 		all.Leases = union(all.Leases, s.Leases)
 		all.Links = union(all.Links, s.Links)
-		all.Sysctls = union(all.Sysctls, s.Sysctls)
+		all.Sysctls = latest(all.Sysctls, s.Sysctls)
 		all.Addrs = union(all.Addrs, s.Addrs)
 		all.Routes = union(all.Routes, s.Routes)
 		all.Rules = union(all.Rules, s.Rules)
@@ -28,7 +31,37 @@ func Merge(states ...State) State {
 			all.Tables = mergeTable(all.Tables, t)
 		}
 	}
+	all.Links = foldAdjusted(all.Links)
 	return all
+}
+
+// foldAdjusted gives what only adjusts a link to the one that makes it, so that it is made as it shall be.
+func foldAdjusted(links []Link) []Link {
+	var kept []Link
+	for _, l := range links {
+		if l.Kind != "" || l.Shared || !slices.ContainsFunc(links, func(o Link) bool { return o.Kind != "" && o.Ref() == l.Ref() }) {
+			kept = append(kept, l)
+		}
+	}
+	for _, l := range links {
+		i := slices.IndexFunc(kept, func(o Link) bool { return o.Kind != "" && o.Ref() == l.Ref() })
+		if l.Kind != "" || l.Shared || i < 0 {
+			continue
+		}
+		m := &kept[i]
+		m.MAC, m.MTU = cmp.Or(l.MAC, m.MAC), cmp.Or(l.MTU, m.MTU)
+		m.AllMulti, m.TxQLen = cmp.Or(l.AllMulti, m.AllMulti), cmp.Or(l.TxQLen, m.TxQLen)
+		m.Promisc, m.NoPromisc = l.Promisc || m.Promisc && !l.NoPromisc, l.NoPromisc || m.NoPromisc && !l.Promisc
+	}
+	return kept
+}
+
+// latest appends values; of two for one name the later counts.
+func latest(all, more []Sysctl) []Sysctl {
+	for _, s := range more {
+		all = slices.DeleteFunc(slices.Clone(all), func(o Sysctl) bool { return o.Key() == s.Key() && o.String() != s.String() })
+	}
+	return union(all, more)
 }
 
 // union appends the objects of more that all does not hold in just the same form.

@@ -101,12 +101,35 @@ type Link struct {
 	ARPNotify bool   `json:"arpNotify,omitzero"` // announce its addresses when it comes up
 	Down      bool   `json:"down,omitzero"`      // stays down
 	Promisc   bool   `json:"promisc,omitzero"`
+	NoPromisc bool   `json:"noPromisc,omitzero"` // not with Promisc
+	AllMulti  Switch `json:"allmulti,omitzero"`  // takes the frames of all groups
+	TxQLen    int    `json:"txQLen,omitzero"`    // packets that wait to be sent; 0 leaves it as it is, NoQueue is none
 	// Recorded are names on the host that a record gives this attachment. On removal, a pod's veth whose other
 	// end has such a name belongs to the owner, though no alias says so: another's plugin made it.
 	Recorded []string `json:"-"`
 	// Shared: made if missing, else brought to what is said here; never removed, belongs to nobody.
 	Shared bool `json:"shared,omitzero"`
 }
+
+// Switch is what is on, off, or, with "", left as it is.
+type Switch string
+
+// The positions of a switch.
+const (
+	On  Switch = "on"
+	Off Switch = "off"
+)
+
+// SwitchOf is On or Off.
+func SwitchOf(on bool) Switch {
+	if on {
+		return On
+	}
+	return Off
+}
+
+// NoQueue is the TxQLen of a link whose queue has no length.
+const NoQueue = -1
 
 // Ref names the link.
 func (o Link) Ref() Ref { return Ref{Place: o.Place, Name: o.Name} }

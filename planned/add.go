@@ -133,8 +133,12 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 	}
 	state := merged(r.plans)
 	r.engine.log.Debug("apply", "state", state.String())
+	kept, err := r.keepOriginals()
+	if err != nil {
+		return err
+	}
 	if err := session.Apply(ctx, state); err != nil {
-		return at(r.blame(err), "apply", err)
+		return errors.Join(at(r.blame(err), "apply", err), r.engine.forget(kept))
 	}
 	for i, p := range r.plans {
 		for _, note := range p.Notes {
@@ -156,7 +160,7 @@ func (r *listRun) plan(ctx context.Context, session Session) error {
 		if err != nil {
 			return err
 		}
-		res := mergeResult(r.steps[i].Req, p.Result)
+		res := mergeResult(r.steps[i].Req, p)
 		// A result that the version has no form for is refused while nothing has been made yet.
 		if _, err := res.Encode(r.steps[i].Req.Conf.CNIVersion); err != nil {
 			return at(r.steps[i], "plan", err)
@@ -203,6 +207,7 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 // ofHost is a query without what it asks of the pod, for where none is open.
 func ofHost(q netstate.Query) netstate.Query {
 	q.Links = slices.DeleteFunc(slices.Clone(q.Links), func(ref netstate.Ref) bool { return ref.Place == netstate.Pod })
+	q.Sysctls = slices.DeleteFunc(slices.Clone(q.Sysctls), func(v netstate.Sysctl) bool { return v.Place == netstate.Pod })
 	return q
 }
 

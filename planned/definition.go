@@ -22,6 +22,7 @@ type Definition struct {
 // bound is a spec with its configuration parsed.
 type bound struct {
 	use  IPAMUse
+	dir  string // where originals are kept; "" if none are
 	ask  func(Input) netstate.Query
 	plan func(Input, netstate.Facts) (Plan, error)
 }
@@ -39,6 +40,9 @@ func Define[C any](s Spec[C]) Definition {
 		}
 		if s.Ask != nil {
 			b.ask = func(in Input) netstate.Query { return s.Ask(c, in) }
+		}
+		if s.Originals != nil {
+			b.dir = s.Originals(c)
 		}
 		if s.IPAM != nil {
 			b.use = s.IPAM(c)

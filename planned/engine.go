@@ -72,12 +72,27 @@ type Leases interface {
 	Collect(ctx context.Context, p netstate.Pool, valid []netstate.Owner, dryRun bool) ([]netstate.Lease, error)
 }
 
+// Originals keeps, from ADD to DEL, how things were that an attachment changes. Package internal/originals is the one on disk.
+type Originals interface {
+	// Save keeps s for s.Owner in the folder dir, unless something is kept for the owner already: that was before. It
+	// reports whether s is what is kept now.
+	Save(dir string, s netstate.State) (bool, error)
+	// Load returns what is kept for owner; nothing is an empty state.
+	Load(dir string, owner netstate.Owner) (netstate.State, error)
+	// Remove forgets what is kept for owner; nothing is success.
+	Remove(dir string, owner netstate.Owner) error
+	// Collect forgets, unless dryRun, what is kept for owners of network that are not in valid, and returns them.
+	Collect(dir, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error)
+}
+
 // Config configures an [Engine].
 type Config struct {
 	Kernel   Kernel        // required
 	Leases   Leases        // required for IPAM plugins
 	Delegate plugin.Finder // required for plugins that use ipam: finds the IPAM plugin
-	Log      *slog.Logger  // default: nothing is logged
+	// Originals is required for plugins that change what outlives an attachment. Default: nothing is put back.
+	Originals Originals
+	Log       *slog.Logger // default: nothing is logged
 	// UndoTimeout bounds the undoing of a failed ADD, which goes on when the caller's
 	// context has ended. Default 30 s.
 	UndoTimeout time.Duration
@@ -86,16 +101,17 @@ type Config struct {
 // Engine makes plugins of definitions and runs their verbs. It is safe for concurrent
 // use; that a container has one operation at a time is the runtime's duty.
 type Engine struct {
-	kernel   Kernel
-	leases   Leases
-	delegate plugin.Finder
-	log      *slog.Logger
-	undo     time.Duration
+	kernel    Kernel
+	leases    Leases
+	originals Originals
+	delegate  plugin.Finder
+	log       *slog.Logger
+	undo      time.Duration
 }
 
 // NewEngine returns an engine.
 func NewEngine(cfg Config) *Engine {
-	e := &Engine{kernel: cfg.Kernel, leases: cfg.Leases, delegate: cfg.Delegate, log: cfg.Log, undo: cfg.UndoTimeout}
+	e := &Engine{kernel: cfg.Kernel, leases: cfg.Leases, originals: cfg.Originals, delegate: cfg.Delegate, log: cfg.Log, undo: cfg.UndoTimeout}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -134,15 +150,15 @@ func (e *Engine) openPod(ctx context.Context, req *plugin.Request) (Session, err
 }
 
 // openLeft opens the namespaces of a DEL: a pod's that is gone, or is none, or is the host's own, is
-// left alone, and the host's side is freed all the same.
-func (e *Engine) openLeft(ctx context.Context, req *plugin.Request) (Session, error) {
+// left alone, and the host's side is freed all the same. inPod says whether the pod's is open.
+func (e *Engine) openLeft(ctx context.Context, req *plugin.Request) (s Session, inPod bool, err error) {
 	if req.NetNS != "" {
 		s, err := e.kernel.Open(ctx, req.NetNS, req.AllowHostNetNS)
 		if err == nil {
-			return s, nil
+			return s, true, nil
 		}
 		e.log.Info("namespace left alone", "netns", req.NetNS, "why", err)
 	}
-	s, err := e.kernel.Open(ctx, "", false)
-	return s, explain("open", err)
+	s, err = e.kernel.Open(ctx, "", false)
+	return s, false, explain("open", err)
 }

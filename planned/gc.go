@@ -49,6 +49,10 @@ func (e *Engine) Collect(ctx context.Context, step Step, valid []netstate.Owner,
 	}
 	freed, err := e.kernel.Collect(ctx, step.Req.Conf.Name, valid, dryRun)
 	errs := []error{at(step, "collect", err)}
+	if b, err := step.parse(); err == nil && b.dir != "" && e.originals != nil {
+		kept, err := e.originals.Collect(b.dir, step.Req.Conf.Name, valid, dryRun)
+		freed, errs = append(freed, kept...), append(errs, at(step, "collect", err))
+	}
 	err = (&verbs{e, step.Def}).delegated(ctx, step.Req, func(p plugin.Plugin, ctx context.Context, req *plugin.Request) error {
 		own, ok := p.(*ipamVerbs)
 		switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/plugin"
 )
 
@@ -25,10 +26,11 @@ func Main(d Definition) {
 		dieInit(d.Info, err)
 	}
 	e := NewEngine(Config{
-		Kernel:   Wrap(k),
-		Leases:   store,
-		Delegate: plugin.Programs{Env: os.Environ(), Stderr: os.Stderr},
-		Log:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Kernel:    Wrap(k),
+		Leases:    store,
+		Originals: originals.Store{},
+		Delegate:  plugin.Programs{Env: os.Environ(), Stderr: os.Stderr},
+		Log:       slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	plugin.Main(d.Info, e.Plugin(d))
 }

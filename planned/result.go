@@ -1,6 +1,7 @@
 package planned
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
@@ -10,12 +11,18 @@ import (
 
 // mergeResult is the result after a plugin: prevResult with what the plugin adds
 // (specification, section 5, "Add Success": prevResult is passed through or modified, never dropped).
-func mergeResult(req *plugin.Request, add *cni.Result) *cni.Result {
+func mergeResult(req *plugin.Request, p Plan) *cni.Result {
+	add := p.Result
 	res := &cni.Result{}
 	if req.Prev != nil {
 		res = req.Prev.Clone()
 	}
 	res.CNIVersion = req.Conf.CNIVersion
+	for i := range res.Interfaces {
+		if dev := &res.Interfaces[i]; dev.Name == req.IfName && dev.Sandbox != "" {
+			dev.MAC, dev.MTU = cmp.Or(p.Interface.MAC, dev.MAC), cmp.Or(p.Interface.MTU, dev.MTU)
+		}
+	}
 	if add == nil {
 		return res
 	}

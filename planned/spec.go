@@ -25,6 +25,9 @@ type Spec[C any] struct {
 	// IPAM says whether the plugin takes addresses from an IPAM plugin. Default NoIPAM.
 	IPAM func(c C) IPAMUse
 
+	// Originals says in which folder [Plan.Originals] are kept until DEL. Default: nothing is kept.
+	Originals func(c C) string
+
 	// Chained: the plugin only works on the result of one before it, and an ADD or CHECK without prevResult is an error.
 	Chained bool
 
@@ -57,6 +60,11 @@ type Plan struct {
 	// Result is what this plugin adds to the result of the one before: interfaces are appended (IPs' indexes
 	// count from 0 within this Result and are moved), IPs and routes too, DNS replaces if it is set. Nil adds nothing: prevResult passes through.
 	Result *cni.Result
+	// Interface is what this plugin changes of the request's interface in prevResult: its MAC and MTU, if they are set.
+	Interface cni.Interface
+	// Originals is what State changes of things that may outlive the attachment, as it was seen before. DEL puts it
+	// back, from where [Spec.Originals] says; it holds sysctls, and links of kind "".
+	Originals netstate.State
 	// Notes says what the plan can't tell, for people.
 	Notes []string
 	// Why is filled by [Engine.ExplainList]: for each object, by its line, the keys of the configuration that it

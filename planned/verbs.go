@@ -110,7 +110,7 @@ func recordedState(ctx context.Context, session Session, step Step) (netstate.St
 // DelList removes the steps, which stand in the order of the list, in one pass, the last first. Addresses
 // are given back when nothing points to them any more: after the rest is gone, and not if removing it failed.
 func (e *Engine) DelList(ctx context.Context, steps []Step) error {
-	session, err := e.openLeft(ctx, steps[0].Req)
+	session, inPod, err := e.openLeft(ctx, steps[0].Req)
 	if err != nil {
 		return at(steps[0], "open", err)
 	}
@@ -123,6 +123,7 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 		sweep = sweep || byMark
 	}
 	all := netstate.Merge(states...)
+	e.restore(ctx, steps, leftover{session, inPod, all})
 	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
 	if err := session.Remove(ctx, all, sweep); err != nil {
 		return at(steps[0], "remove", err)

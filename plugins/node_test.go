@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
 	"github.com/cleat-cni/cleat/plugins"
@@ -22,7 +23,7 @@ type node struct {
 }
 
 func newNode(k planned.Kernel) *node {
-	return &node{planned.NewEngine(planned.Config{Kernel: k, Delegate: numbered{}})}
+	return &node{planned.NewEngine(planned.Config{Kernel: k, Originals: originals.Store{}, Delegate: numbered{}})}
 }
 
 // numbered finds itself: an IPAM plugin that gives the container pod7 the seventh address of each subnet that its

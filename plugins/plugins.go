@@ -10,6 +10,7 @@ import (
 	"github.com/cleat-cni/cleat/plugins/portmap"
 	"github.com/cleat-cni/cleat/plugins/ptp"
 	"github.com/cleat-cni/cleat/plugins/static"
+	"github.com/cleat-cni/cleat/plugins/tuning"
 )
 
 // All returns the definitions of all built-in plugins, by type.
@@ -22,6 +23,7 @@ func All() []planned.Definition {
 		portmap.Plugin(),
 		ptp.Plugin(),
 		static.Plugin(),
+		tuning.Plugin(),
 	}
 }
 

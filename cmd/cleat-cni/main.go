@@ -22,6 +22,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
 	"github.com/cleat-cni/cleat/internal/nearmiss"
+	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
 	"github.com/cleat-cni/cleat/plugins"
@@ -92,7 +93,7 @@ func newRunner() (*builtin.Runner, error) {
 		return nil, err
 	}
 	return builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Env: os.Environ(), Stderr: os.Stderr, Log: log,
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Env: os.Environ(), Stderr: os.Stderr, Log: log,
 	}), nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/cli"
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugins"
@@ -44,7 +45,7 @@ func newRunner(o cli.RunnerOptions) (*builtin.Runner, error) {
 		return nil, err
 	}
 	return builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Mode: o.Mode, Answers: k.Answers,
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Mode: o.Mode, Answers: k.Answers,
 		Programs: libcni.NewExecRunner(os.Environ(), o.Stderr),
 		Env:      os.Environ(), Stderr: o.Stderr, Log: o.Log,
 	}), nil

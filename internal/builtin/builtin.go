@@ -39,11 +39,13 @@ const (
 
 // Config configures a [Runner].
 type Config struct {
-	Plugins  []planned.Definition // required: what is built in
-	Kernel   planned.Kernel       // required
-	Leases   planned.Leases       // required
-	Programs libcni.Runner        // required for Run: runs the programs of a list
-	Mode     Mode                 // default Auto
+	Plugins []planned.Definition // required: what is built in
+	Kernel  planned.Kernel       // required
+	Leases  planned.Leases       // required
+	// Originals is required for plugins that change what outlives an attachment. Default: nothing is put back.
+	Originals planned.Originals
+	Programs  libcni.Runner // required for Run: runs the programs of a list
+	Mode      Mode          // default Auto
 	// Answers says whether an address of a pod answers on the host's networks; used when nothing else tells
 	// whether an owner lives. Default: none does.
 	Answers func(ctx context.Context, addr netip.Addr) (bool, error)
@@ -80,7 +82,7 @@ func New(cfg Config) *Runner {
 		r.plugins[d.Info.Type] = d
 	}
 	r.engine = planned.NewEngine(planned.Config{
-		Kernel: cfg.Kernel, Leases: cfg.Leases, Delegate: finder{r}, Log: cfg.Log,
+		Kernel: cfg.Kernel, Leases: cfg.Leases, Originals: cfg.Originals, Delegate: finder{r}, Log: cfg.Log,
 	})
 	return r
 }

@@ -198,6 +198,7 @@ func (c *change) addSettings(ctx context.Context, b *batch, p netstate.Place) er
 			c.addSet(b, l, setting{step: "set promisc", body: linkMessage(d.index, unix.IFF_PROMISC, unix.IFF_PROMISC),
 				back: linkMessage(d.index, 0, unix.IFF_PROMISC), foreign: !d.made && !l.Shared})
 		}
+		c.addModes(b, l, d)
 		if l.Bridge.VLANFiltering && !d.made && !d.vlanFiltering {
 			m := linkMessage(d.index, 0, 0)
 			m.nest(unix.IFLA_LINKINFO, func() {
@@ -224,6 +225,30 @@ func (c *change) addSet(b *batch, l *netstate.Link, s setting) {
 		r.undo = c.s.reverse(l.Place, &request{kind: unix.RTM_NEWLINK, body: s.back, object: l, step: "set back: " + s.step})
 	}
 	*b = append(*b, r)
+}
+
+// addModes sets what a link takes and how much waits in it.
+func (c *change) addModes(b *batch, l *netstate.Link, d *device) {
+	foreign := !d.made && !l.Shared
+	flag := func(step string, flag uint32, on bool) {
+		s := setting{step: step, body: linkMessage(d.index, flag, flag), back: linkMessage(d.index, 0, flag), foreign: foreign}
+		if !on {
+			s.body, s.back = s.back, s.body
+		}
+		c.addSet(b, l, s)
+	}
+	if l.NoPromisc && d.promisc {
+		flag("set promisc off", unix.IFF_PROMISC, false)
+	}
+	if l.AllMulti != "" && l.AllMulti != netstate.SwitchOf(d.allMulti) {
+		flag("set allmulti "+string(l.AllMulti), unix.IFF_ALLMULTI, l.AllMulti == netstate.On)
+	}
+	if n := max(l.TxQLen, 0); l.TxQLen != 0 && (n != d.txQLen || d.made) {
+		m, back := linkMessage(d.index, 0, 0), linkMessage(d.index, 0, 0)
+		m.u32(unix.IFLA_TXQLEN, uint32(n))
+		back.u32(unix.IFLA_TXQLEN, uint32(d.txQLen))
+		c.addSet(b, l, setting{step: fmt.Sprintf("set txqlen %d", n), body: m, back: back, foreign: foreign})
+	}
 }
 
 // adjust sets MTU and MAC of a link that was there.

@@ -116,7 +116,13 @@ func stated(want, have netstate.Link) netstate.Link {
 	l.Bridge.VLANFiltering = want.Bridge.VLANFiltering && have.Bridge.VLANFiltering
 	l.NoIPv6 = want.NoIPv6 && have.NoIPv6
 	l.ARPNotify = want.ARPNotify && have.ARPNotify
-	l.Promisc = want.Promisc && have.Promisc
+	l.Promisc, l.NoPromisc = want.Promisc && have.Promisc, want.NoPromisc && !have.Promisc
+	if want.AllMulti != "" {
+		l.AllMulti = have.AllMulti
+	}
+	if want.TxQLen != 0 {
+		l.TxQLen = have.TxQLen
+	}
 	l.Down = have.Down
 	return l
 }

@@ -49,6 +49,8 @@ type device struct {
 	peerNS        int32 // the namespace's id that peer is in; -1 is this one
 	port          netstate.Port
 	promisc       bool
+	allMulti      bool
+	txQLen        int
 	vlanFiltering bool
 	hasIPv6       bool // IPv6 keeps something for it
 	noIPv6        bool
@@ -95,6 +97,8 @@ func parseDevice(place netstate.Place, b []byte) *device {
 			d.alias = str(v)
 		case unix.IFLA_GROUP:
 			d.group = number(v)
+		case unix.IFLA_TXQLEN:
+			d.txQLen = int(number(v))
 		case unix.IFLA_MASTER:
 			d.master = int32(number(v))
 		case unix.IFLA_LINK:
@@ -107,7 +111,7 @@ func parseDevice(place netstate.Place, b []byte) *device {
 			d.parseFamilies(v)
 		}
 	}
-	d.promisc = d.flags&unix.IFF_PROMISC != 0
+	d.promisc, d.allMulti = d.flags&unix.IFF_PROMISC != 0, d.flags&unix.IFF_ALLMULTI != 0
 	return d
 }
 

@@ -1,9 +1,13 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -42,6 +46,9 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 			}
 		}
 	}
+	if err := s.observeValues(q, &f); err != nil {
+		return f, err
+	}
 	if q.NFTables {
 		has, err := s.k.hasNFTables(ctx)
 		if err != nil {
@@ -79,6 +86,51 @@ func (w *work) observe(ctx context.Context, ref netstate.Ref) (*device, error) {
 	return d, nil
 }
 
+// observeValues reads sysctls and files.
+func (s *Session) observeValues(q netstate.Query, f *netstate.Facts) error {
+	for _, p := range []netstate.Place{netstate.Host, netstate.Pod} {
+		list := slices.DeleteFunc(slices.Clone(q.Sysctls), func(v netstate.Sysctl) bool { return v.Place != p })
+		if len(list) == 0 || p == netstate.Pod && s.pod == nil {
+			continue
+		}
+		sp, err := s.space(p)
+		if err != nil {
+			return err
+		}
+		err = sp.do(func() error {
+			for _, v := range list {
+				value, err := readSysctl(v)
+				if errors.Is(err, netstate.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+					continue // it comes with an interface, or can only be written
+				}
+				if err != nil {
+					return err
+				}
+				v.Value = value
+				f.Sysctls = append(f.Sysctls, v)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, path := range q.Files {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if f.Files == nil {
+			f.Files = map[string]string{}
+		}
+		f.Files[path] = string(text)
+	}
+	return nil
+}
+
 // observePeer adds the other end of d, a veth in the pod whose link is the last of f, if it is on the host.
 func (w *work) observePeer(ctx context.Context, d *device, f *netstate.Facts) error {
 	c, err := w.conn(netstate.Host)
@@ -109,6 +161,7 @@ func (w *work) observePeer(ctx context.Context, d *device, f *netstate.Facts) er
 // describe gives the link as netstate does, with its master's name.
 func (w *work) describe(ctx context.Context, d *device) (netstate.Link, error) {
 	l := d.link()
+	l.AllMulti, l.TxQLen = netstate.SwitchOf(d.allMulti), cmp.Or(d.txQLen, netstate.NoQueue)
 	if d.master == 0 {
 		return l, nil
 	}

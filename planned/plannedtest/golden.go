@@ -94,6 +94,12 @@ func outcome(t *testing.T, def planned.Definition, a *txtar.Archive) []txtar.Fil
 	if len(p.Notes) > 0 {
 		files = append(files, txtar.File{Name: "want.notes", Data: []byte(strings.Join(p.Notes, "\n") + "\n")})
 	}
+	if !p.Originals.IsEmpty() {
+		files = append(files, txtar.File{Name: "want.originals", Data: []byte(p.Originals.String())})
+	}
+	if change := p.Interface; change.MAC != "" || change.MTU != 0 {
+		files = append(files, txtar.File{Name: "want.interface", Data: fmt.Appendf(nil, "mac %q mtu %d\n", change.MAC, change.MTU)})
+	}
 	if p.Result != nil {
 		encoded, err := p.Result.Encode(req.Conf.CNIVersion)
 		if err != nil {
@@ -149,6 +155,16 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 			if end, ok := all.Link(netstate.Host, l.Peer); ok && q.Peers && ref.Place == netstate.Pod && l.PeerPlace == netstate.Host {
 				f.Links = append(f.Links, end)
 			}
+		}
+	}
+	for _, v := range q.Sysctls {
+		if value, ok := all.Sysctl(v.Place, v.Name); ok {
+			f.Sysctls = append(f.Sysctls, netstate.Sysctl{Place: v.Place, Name: v.Name, Value: value})
+		}
+	}
+	for _, path := range q.Files {
+		if text, ok := all.Files[path]; ok {
+			f.Files = map[string]string{path: text}
 		}
 	}
 	f.NoNFTables = q.NFTables && all.NoNFTables

@@ -56,6 +56,10 @@ func chains() []chain {
 			return append(bridged(dataDir, "nftables"), map[string]any{"type": "bandwidth",
 				"ingressRate": 80_000_000, "ingressBurst": 8_000_000, "egressRate": 80_000_000, "egressBurst": 8_000_000})
 		}},
+		{name: "tuning", flags: published, plugins: func(dataDir string) []map[string]any {
+			return append(bridged(dataDir, "nftables"), map[string]any{"type": "tuning", "dataDir": dataDir + "/tuning",
+				"mtu": 1400, "promisc": true, "sysctl": map[string]string{"net.core.somaxconn": "500", "net.ipv4.conf.IFNAME.arp_filter": "1"}})
+		}},
 		{name: "static", flags: func(id string) []string {
 			addrs := map[string]string{bystander: "10.99.0.2/24", subject: "10.99.0.3/24", successor: "10.99.0.4/24"}
 			return append(published(id), "--ip", addrs[id])
@@ -178,7 +182,7 @@ func (w *world) furnish() error {
 	if err := os.WriteFile(w.path("conf", network+".conflist"), conf, 0o644); err != nil {
 		return err
 	}
-	for _, typ := range []string{"bandwidth", "bridge", "ptp", "host-local", "static", "portmap"} {
+	for _, typ := range []string{"bandwidth", "bridge", "ptp", "host-local", "static", "portmap", "tuning"} {
 		if err := os.Symlink(filepath.Join(w.bin, "cleat-cni"), w.path("bin", typ)); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
 	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/planned"
@@ -73,7 +74,7 @@ func newRunner(t *testing.T, host *netns.Handle) *builtin.Runner {
 		t.Fatal(err)
 	}
 	return builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap[*kernel.Session](k), Leases: store, Env: os.Environ(),
+		Plugins: plugins.All(), Kernel: planned.Wrap[*kernel.Session](k), Leases: store, Originals: originals.Store{}, Env: os.Environ(),
 		Programs: libcni.NewExecRunner(os.Environ(), nil), Log: slog.New(slog.DiscardHandler),
 	})
 }

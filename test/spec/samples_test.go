@@ -130,6 +130,21 @@ func rows() []sample {
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip link add other type veth"},
 		},
 		{
+			typ: "tuning", role: chained, args: []string{"MAC", "IP", "GATEWAY"},
+			conf:      `"mac":"02:00:00:00:00:07","mtu":1300,"promisc":true,"allmulti":true,"txQLen":500,"sysctl":{"net.core.somaxconn":"500","net.ipv4.conf.IFNAME.arp_filter":"1"},"dataDir":"DATA"`,
+			unchanged: `"txQLen":500,"dataDir":"DATA"`,
+			invalid:   `"mtu":12`,
+			damage: []damage{
+				{"another-mac", "PL16", []string{"pod ip link set IF address 02:00:00:00:00:99"}},
+				{"another-mtu", "PL16", []string{"pod ip link set IF mtu 1350"}},
+				{"not-promisc", "PL16", []string{"pod ip link set IF promisc off"}},
+				{"not-allmulti", "PL16", []string{"pod ip link set IF allmulticast off"}},
+				{"another-queue", "PL16", []string{"pod ip link set IF txqueuelen 400"}},
+				{"another-value", "PL16", []string{"pod sysctl -w net.core.somaxconn=400"}},
+			},
+			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip link set IF down", "pod ip link set IF up"},
+		},
+		{
 			typ: "static", role: ipam, fixed: true, args: []string{"IP", "GATEWAY"},
 			conf:    `"ipam":{"type":"static","addresses":[{"address":"10.88.0.5/16","gateway":"10.88.0.1"}],"routes":[{"dst":"192.0.2.0/24"}]}`,
 			invalid: `"ipam":{"type":"static","addresses":[{"address":"none"}]}`,

@@ -125,7 +125,7 @@ func testMakeAndObserve(t *testing.T, f Fixture) {
 	for i := range facts.Links {
 		l := &facts.Links[i]
 		// arp_notify was set as a sysctl, and not every kernel tells.
-		l.Peer, l.PeerPlace, l.VLANs, l.ARPNotify = "", "", nil, false
+		l.Peer, l.PeerPlace, l.VLANs, l.ARPNotify, l.AllMulti, l.TxQLen = "", "", nil, false, "", 0
 		if l.Place == netstate.Host {
 			if l.MAC == "" {
 				t.Errorf("%s has no MAC", l.Name)

@@ -196,7 +196,13 @@ func (x *transaction) linkText(s *space, want netstate.Link) string {
 	text.Bridge.VLANFiltering = want.Bridge.VLANFiltering && have.Bridge.VLANFiltering
 	text.NoIPv6 = want.NoIPv6 && (have.NoIPv6 || s.mtu(want.Name) < minMTU6)
 	text.ARPNotify = want.ARPNotify && have.ARPNotify
-	text.Promisc = want.Promisc && have.Promisc
+	text.Promisc, text.NoPromisc = want.Promisc && have.Promisc, want.NoPromisc && !have.Promisc
+	if want.AllMulti != "" {
+		text.AllMulti = cmp.Or(have.AllMulti, netstate.Off)
+	}
+	if want.TxQLen != 0 {
+		text.TxQLen = cmp.Or(have.TxQLen, defaultTxQLen)
+	}
 	text.Down = have.Down
 	return text.String()
 }

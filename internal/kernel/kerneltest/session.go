@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		if _, ok := sp.links[ref.Name]; !ok {
 			continue
 		}
-		f.Links = append(f.Links, x.seen(ref.Place, ref.Name))
+		f.Links = append(f.Links, x.observed(ref.Place, ref.Name))
 		for _, a := range sp.addrs {
 			if a.Dev == ref.Name {
 				a.Place = ref.Place
@@ -78,7 +79,17 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		if peer := sp.links[ref.Name].peer; q.Peers && ref.Place == netstate.Pod && peer.id == hostID {
 			l := &f.Links[len(f.Links)-1]
 			l.Peer, l.PeerPlace = peer.name, netstate.Host
-			f.Links = append(f.Links, x.seen(netstate.Host, peer.name))
+			f.Links = append(f.Links, x.observed(netstate.Host, peer.name))
+		}
+	}
+	for _, v := range q.Sysctls {
+		sp, err := x.space(v.Place)
+		if err != nil {
+			return netstate.Facts{}, fmt.Errorf("observe sysctl %s: %w", v.Name, err)
+		}
+		if sp.hasSysctl(v.Name) {
+			v.Value = cmp.Or(sp.sysctls[v.Name], "0")
+			f.Sysctls = append(f.Sysctls, v)
 		}
 	}
 	f.NoNFTables = q.NFTables && s.m.noNFT
@@ -89,6 +100,16 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 	}
 	return f, nil
 }
+
+// observed is a link with all that Linux tells of it.
+func (x *transaction) observed(p netstate.Place, name string) netstate.Link {
+	l := x.seen(p, name)
+	l.AllMulti, l.TxQLen = cmp.Or(l.AllMulti, netstate.Off), cmp.Or(l.TxQLen, defaultTxQLen)
+	return l
+}
+
+// defaultTxQLen is that of a veth.
+const defaultTxQLen = 1000
 
 // uplink is the interface of the default route, IPv4 first, of the lowest metric.
 func (s *space) uplink() string {

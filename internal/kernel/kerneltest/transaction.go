@@ -298,7 +298,8 @@ func (x *transaction) shape(s *space, l netstate.Link) error {
 	have.Bridge.VLANFiltering = have.Bridge.VLANFiltering || l.Bridge.VLANFiltering
 	have.NoIPv6 = have.NoIPv6 || l.NoIPv6
 	have.ARPNotify = have.ARPNotify || l.ARPNotify
-	have.Promisc = have.Promisc || l.Promisc
+	have.Promisc = (have.Promisc || l.Promisc) && !l.NoPromisc
+	have.AllMulti, have.TxQLen = cmp.Or(l.AllMulti, have.AllMulti), cmp.Or(l.TxQLen, have.TxQLen)
 	s.links[l.Name] = have
 	for _, name := range []string{l.Name, have.Master} {
 		if name != "" && s.mtu(name) < minMTU6 {
