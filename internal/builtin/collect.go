@@ -112,7 +112,7 @@ const maxAsked = 64
 func (c *collection) inUse(ctx context.Context) {
 	c.kept = map[string]string{}
 	for _, f := range c.would {
-		if _, gone := c.how.Gone[f.Mark]; !gone && kindOf(f.Object) == "link" {
+		if _, gone := c.how.Gone[f.Mark]; !gone && provesLife(f.Object) {
 			c.kept[f.Mark] = "no record claims it, but its interface is there: --unknown frees it"
 		}
 	}
@@ -269,6 +269,12 @@ func kindOf(line string) string {
 		return "element"
 	}
 	return fields[1]
+}
+
+// provesLife reports whether an object is there as long as its pod: a link is, but for an ifb, which the host keeps when the
+// namespace of the pod is gone.
+func provesLife(line string) bool {
+	return kindOf(line) == "link" && !strings.Contains(line, " kind ifb ")
 }
 
 // leasedAddr is the address of a lease by its canonical line; not valid for another object.

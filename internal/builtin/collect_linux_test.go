@@ -219,6 +219,36 @@ func TestCollectTellsPrograms(t *testing.T) {
 	}
 }
 
+// TestCollectIFB: an ifb without a record is freed, since the host keeps it when its pod is gone; a veth is kept.
+func TestCollectIFB(t *testing.T) {
+	n := newNode(t)
+	gc := n.gc(n.call(cni.VerbGC, "", ""), "1.1.0")
+	var conf struct{ Name string }
+	if err := json.Unmarshal(gc.Conf.Bytes(), &conf); err != nil {
+		t.Fatal(err)
+	}
+	s, err := n.kernel.Open(t.Context(), "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, links := range map[string][]netstate.Link{
+		"dead":  {{Place: netstate.Host, Name: "bwp1", Kind: "ifb"}},
+		"alive": {{Place: netstate.Host, Name: "bwp2", Kind: "ifb"}, {Place: netstate.Host, Name: "veth2", Kind: "veth", Peer: "veth3", PeerPlace: netstate.Host}},
+	} {
+		owner := netstate.Owner{Network: conf.Name, ContainerID: id, IfName: "eth0"}
+		if err := s.Apply(t.Context(), netstate.State{Owner: owner, Links: links}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := n.Collect(t.Context(), []libcni.Call{gc}, libcni.CollectArgs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"freed link dead", "kept link alive", "kept link alive", "kept link alive"}, said(got)); diff != "" {
+		t.Errorf("collected (-want +got)\n%s", diff)
+	}
+}
+
 // TestCollectGoesOn: a plugin that fails keeps none of the others from their part.
 func TestCollectGoesOn(t *testing.T) {
 	n := newNode(t)
