@@ -166,13 +166,16 @@ func testArgs(m *machine, s sample) {
 
 func testUnknownArgs(m *machine, s sample) {
 	p := m.newPod("spec-one")
+	m.below(s, p)
 	for _, args := range []string{"FOO=BAR", "IgnoreUnknown=0;FOO=BAR", "IgnoreUnknown=maybe"} {
 		a := m.startWithArgs(s, p, args)
 		a.fails(m, cni.CodeInvalidEnvironment)
 	}
+	m.delBelow(s, p)
 	m.gone(p)
 	for i, args := range []string{"IgnoreUnknown=1;FOO=BAR", "FOO=BAR;IgnoreUnknown=TRUE"} {
 		p := m.newPod([]string{"spec-two", "spec-three"}[i])
+		m.below(s, p)
 		m.startWithArgs(s, p, args).succeeds(m, "ADD with "+args)
 	}
 }

@@ -374,6 +374,9 @@ func (m *machine) owned(p *pod) []string {
 			if name != "lo" || strings.Contains(line, "LOWER_UP") {
 				all = append(all, "pod link "+name)
 			}
+			if name != "lo" {
+				all = append(all, "pod "+name+" "+after(line, "mtu")+" "+after(line, "qlen"))
+			}
 		}
 	}
 	for line := range strings.Lines(m.in(m.host, "ip -o link")) {
@@ -393,6 +396,15 @@ func (m *machine) owned(p *pod) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// after is a word of a line with the word before it.
+func after(line, word string) string {
+	words := strings.Fields(line)
+	if i := slices.Index(words, word); i >= 0 && i+1 < len(words) {
+		return word + " " + words[i+1]
+	}
+	return ""
 }
 
 func linkName(line string) string {
