@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/builtin"
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugins"
@@ -55,7 +56,7 @@ func collectNetwork() error {
 		mode = builtin.ExecOnly
 	}
 	runner := builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Mode: mode,
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Mode: mode,
 		Programs: libcni.NewExecRunner(os.Environ(), os.Stderr), Env: os.Environ(), Stderr: os.Stderr,
 	})
 	rt, err := libcni.New(libcni.Config{
