@@ -10,6 +10,8 @@ type Query struct {
 	UplinkIfMissing bool
 	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
 	NFTables bool
+	// Forward: which families have a chain FORWARD in iptables' table filter.
+	Forward bool
 }
 
 // Ref names a link.
@@ -25,6 +27,8 @@ type Facts struct {
 	Uplink Link // zero when the host has no default route
 	// NoNFTables: it was asked, and this kernel has no nf_tables.
 	NoNFTables bool
+	// Forward are the families, ip and ip6, of which it was asked and is true.
+	Forward []string
 }
 
 // Link returns the link of that name, if it was seen.

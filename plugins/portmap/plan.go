@@ -78,7 +78,7 @@ func unservable(mappings []mapping, pods []netip.Prefix) (notes []string, err er
 // place says where mappings may be that are not known any more.
 func place(s *netstate.State, iptables bool) {
 	if iptables {
-		s.IptablesChains = netstate.IptablesPlaces(portsChain)
+		s.IptablesChains = netstate.IptablesPlaces("nat", portsChain)
 	} else {
 		s.Tables = []netstate.Table{emptyTable()}
 	}
