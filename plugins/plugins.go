@@ -4,6 +4,7 @@ package plugins
 import (
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugins/bridge"
+	"github.com/cleat-cni/cleat/plugins/firewall"
 	"github.com/cleat-cni/cleat/plugins/hostlocal"
 	"github.com/cleat-cni/cleat/plugins/loopback"
 	"github.com/cleat-cni/cleat/plugins/portmap"
@@ -15,6 +16,7 @@ import (
 func All() []planned.Definition {
 	return []planned.Definition{
 		bridge.Plugin(),
+		firewall.Plugin(),
 		hostlocal.Plugin(),
 		loopback.Plugin(),
 		portmap.Plugin(),
