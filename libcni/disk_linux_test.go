@@ -71,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			k.mustDel(t, list, attachment())
 			records, intents := k.stored(t)
-			if left := strings.Join(append(records, intents...), " "); strings.Trim(left, "ballast ") != "" {
+			if left := strings.Join(append(records, intents...), " "); strings.TrimSpace(strings.ReplaceAll(left, "ballast", "")) != "" {
 				t.Errorf("left: %s", left)
 			}
 		})

@@ -14,6 +14,8 @@ type Query struct {
 	Files           []string // the content of these files of the host
 	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
 	NFTables bool
+	// Forward: which families have a chain FORWARD in iptables' table filter.
+	Forward bool
 }
 
 // Ref names a link.
@@ -31,6 +33,8 @@ type Facts struct {
 	Files   map[string]string // by path, those that exist
 	// NoNFTables: it was asked, and this kernel has no nf_tables.
 	NoNFTables bool
+	// Forward are the families, ip and ip6, of which it was asked and is true.
+	Forward []string
 }
 
 // Link returns the link of that name, if it was seen.

@@ -27,10 +27,10 @@ type IptablesRule struct {
 	Lives string `json:"lives,omitzero"` // as Element.Lives
 }
 
-// IptablesPlaces are the tables that may hold rules of an attachment, for a removal that knows no more of them. Where
+// IptablesPlaces are the tables of that name, one a family, that may hold rules of an attachment, for a removal that knows no more of them. Where
 // the chain is not there, none are there; "" is any chain.
-func IptablesPlaces(chain string) []IptablesChain {
-	return []IptablesChain{{Family: "ip", Table: "nat", Name: chain}, {Family: "ip6", Table: "nat", Name: chain}}
+func IptablesPlaces(table, chain string) []IptablesChain {
+	return []IptablesChain{{Family: "ip", Table: table, Name: chain}, {Family: "ip6", Table: table, Name: chain}}
 }
 
 // Key is `host iptables ip nat chain CLEAT-MASQ`.

@@ -186,6 +186,6 @@ func named(o netstate.Owner) netstate.State {
 			{Place: netstate.Pod, Name: o.IfName, Kind: "veth", Peer: host, PeerPlace: netstate.Host},
 		},
 		Tables:         []netstate.Table{{Family: "inet", Name: netstate.TableName}, {Family: "bridge", Name: netstate.TableName}},
-		IptablesChains: netstate.IptablesPlaces(""),
+		IptablesChains: append(netstate.IptablesPlaces("nat", ""), netstate.IptablesPlaces("filter", "")...),
 	}
 }

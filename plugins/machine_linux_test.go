@@ -103,11 +103,19 @@ func newMachineOf(t *testing.T, iptables string) *machine {
 // run runs a command line, split at blanks, in a namespace.
 func (m *machine) run(ns *netns.Handle, line string) string {
 	m.t.Helper()
+	return m.runWith(ns, line, "")
+}
+
+// runWith is run with a standard input.
+func (m *machine) runWith(ns *netns.Handle, line, input string) string {
+	m.t.Helper()
 	words := strings.Fields(line)
 	var out []byte
 	err := ns.Do(func() error {
+		cmd := exec.CommandContext(m.t.Context(), words[0], words[1:]...)
+		cmd.Stdin = strings.NewReader(input)
 		var err error
-		out, err = exec.CommandContext(m.t.Context(), words[0], words[1:]...).CombinedOutput()
+		out, err = cmd.CombinedOutput()
 		return err
 	})
 	if err != nil {
@@ -136,7 +144,7 @@ func (m *machine) newPod(i int, network string, ports ...cni.PortMapping) *pod {
 	ns := sandbox.Namespace(m.t)
 	if m.iptables != "" {
 		network = strings.NewReplacer(`"ipMasq":true`, `"ipMasq":true,"ipMasqBackend":"iptables"`,
-			`"type":"portmap"`, `"type":"portmap","backend":"iptables"`).Replace(network)
+			`"type":"portmap"`, `"type":"portmap","backend":"iptables"`, `"type":"firewall"`, `"type":"firewall","backend":"iptables"`).Replace(network)
 	}
 	return &pod{&attachment{network: network, pod: i, netns: ns.Path(), ports: ports}, ns}
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugins/bandwidth"
 	"github.com/cleat-cni/cleat/plugins/bridge"
+	"github.com/cleat-cni/cleat/plugins/firewall"
 	"github.com/cleat-cni/cleat/plugins/hostlocal"
 	"github.com/cleat-cni/cleat/plugins/loopback"
 	"github.com/cleat-cni/cleat/plugins/portmap"
@@ -18,6 +19,7 @@ func All() []planned.Definition {
 	return []planned.Definition{
 		bandwidth.Plugin(),
 		bridge.Plugin(),
+		firewall.Plugin(),
 		hostlocal.Plugin(),
 		loopback.Plugin(),
 		portmap.Plugin(),

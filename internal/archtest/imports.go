@@ -28,10 +28,11 @@ func layers() []layer {
 		{dirs: []string{"planned"}, module: []string{"cni", "netstate", "plugin"}},
 		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases", "internal/originals"}},
 		{dirs: []string{"plugins"}, module: []string{"planned", "plugins/*"}},
-		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/backend", "internal/ipamconf", "internal/masq",
+		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
 			"internal/podip"}},
 		{dirs: []string{"libcni"}, module: []string{"cni", "netstate", "internal/atomicfile", "internal/filelock", "internal/nearmiss",
 			"internal/netns", "internal/pluginexec"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/attached"}, module: []string{"cni"}},
 		{dirs: []string{"internal/backend", "internal/podip"}, module: []string{"cni", "netstate"}},
 		{dirs: []string{"internal/ipamconf"}, module: []string{"cni", "plugin"}},
 		{dirs: []string{"internal/masq"}, module: []string{"netstate"}},
@@ -176,7 +177,7 @@ func checkTestImports(m *Module) []Finding {
 
 // pure are the packages that are data and text, or plans: no file, no dialing, no clock, no randomness.
 func pure() []string {
-	return []string{"cni", "netstate", "plugins/*", "internal/backend", "internal/ipamconf", "internal/masq",
+	return []string{"cni", "netstate", "plugins/*", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
 		"internal/nearmiss", "internal/podip"}
 }
 

@@ -3,6 +3,8 @@
 package backend
 
 import (
+	"strings"
+
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -33,4 +35,12 @@ func (b Backend) Asks() bool { return b == Auto }
 // UsesIptables reports whether iptables is to be used on a kernel of which seen is known.
 func (b Backend) UsesIptables(seen netstate.Facts) bool {
 	return b == Iptables || b == Auto && seen.NoNFTables
+}
+
+// IsChainName reports whether iptables takes a name for a chain: at most 28 bytes that mean nothing else to it.
+func IsChainName(name string) bool {
+	bad := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-_.", r)
+	}
+	return name != "" && len(name) <= 28 && name[0] != '-' && !strings.ContainsFunc(name, bad)
 }

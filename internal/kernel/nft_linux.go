@@ -171,7 +171,7 @@ func (r *ruleset) apply(ctx context.Context, s netstate.State, alive liveness) (
 }
 
 // addSteady adds elements to tables that are there as declared. It reports false, and has changed
-// nothing, if they aren't, or if an element is there.
+// nothing, if they aren't, or if an element is there, or if there is none to add.
 func (r *ruleset) addSteady(ctx context.Context, tables []netstate.Table, want []wantedElement) (bool, error) {
 	for _, t := range tables {
 		known, err := r.isKnown(ctx, t)
@@ -180,7 +180,7 @@ func (r *ruleset) addSteady(ctx context.Context, tables []netstate.Table, want [
 		}
 	}
 	if len(want) == 0 {
-		return true, nil
+		return false, nil // no element tells whether the tables are still there
 	}
 	msgs, err := addMessages(want)
 	if err != nil {

@@ -262,6 +262,17 @@ func TestApplyHeals(t *testing.T) {
 	}
 }
 
+// TestApplyHealsWhatItKnew: a state without elements, as a repair has where only rules are missing, is looked at anew though
+// its tables were all there a moment ago.
+func TestApplyHealsWhatItKnew(t *testing.T) {
+	ns := sandbox.Namespace(t)
+	r, s := openTestRuleset(t, ns), testState(1, 8001)
+	mustApply(t, r, s)
+	nftProgram(t, ns, "flush chain inet cleat postrouting", "-f", "-")
+	mustApply(t, r, netstate.State{Owner: s.Owner, Tables: s.Tables})
+	wantDiff(t, r, s)
+}
+
 func TestDiffNamesWhatIsMissing(t *testing.T) {
 	ns := sandbox.Namespace(t)
 	r, s := openTestRuleset(t, ns), testState(1, 8080)

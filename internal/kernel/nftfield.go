@@ -65,6 +65,8 @@ func fieldSpecOf(name string) fieldSpec {
 		return fieldSpec{typ: icmpv6Type(), load: loadPayload, key: baseTransport, needs: "icmpv6"}
 	case "meta mark":
 		return fieldSpec{typ: mustType("mark"), load: loadMeta, key: metaMark}
+	case "meta protocol":
+		return fieldSpec{typ: etherType(), load: loadMeta, key: metaProtocol}
 	case "meta iifname":
 		return fieldSpec{typ: mustType("ifname"), load: loadMeta, key: metaIIFName}
 	case "meta oifname":
@@ -92,6 +94,21 @@ const fibDestination = "fib daddr type"
 
 func nfProtoType() *valueType {
 	return symbolType("nf_proto", 2, 1, map[string]uint32{"ipv4": 2, "ipv6": 10})
+}
+
+// etherType is in the network's byte order, as it is in a frame.
+func etherType() *valueType {
+	return &valueType{name: "ether_type", number: 10, size: 2, encode: func(text string) ([]byte, error) {
+		switch text {
+		case "ip":
+			return []byte{0x08, 0x00}, nil
+		case "arp":
+			return []byte{0x08, 0x06}, nil
+		case "ip6":
+			return []byte{0x86, 0xdd}, nil
+		}
+		return nil, fmt.Errorf("%q is no ether_type: it is ip, ip6 or arp", text)
+	}}
 }
 
 func icmpType() *valueType {

@@ -159,6 +159,10 @@ var bridgeRules = []string{
 	`ip saddr 10.1.2.3 accept`,
 	`ip6 saddr @pods6 accept`,
 	`ether daddr 02:00:00:00:00:02 drop`,
+	`iifname @nics meta protocol != arp drop`,
+	`meta protocol ip accept`,
+	`meta protocol { ip6, arp } return`,
+	`iifname @nics meta mark set meta mark | 0x02000000`,
 }
 
 func ruleTestTables() []netstate.Table {

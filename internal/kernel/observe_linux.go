@@ -56,6 +56,11 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 		f.NoNFTables = !has
 	}
+	for _, family := range iptFamilies() {
+		if q.Forward && s.k.iptExists(ctx, family, "filter", []string{"FORWARD"}) {
+			f.Forward = append(f.Forward, family)
+		}
+	}
 	if q.WantsUplink(f) {
 		var err error
 		if f.Uplink, err = w.uplink(ctx); err != nil {

@@ -18,7 +18,7 @@ import (
 // Place says where the rest of an attachment may be whose addresses are not known any more.
 func Place(s *netstate.State, iptables bool) {
 	if iptables {
-		s.IptablesChains = append(s.IptablesChains, netstate.IptablesPlaces(chainName)...)
+		s.IptablesChains = append(s.IptablesChains, netstate.IptablesPlaces("nat", chainName)...)
 		return
 	}
 	s.Tables = append(s.Tables, table())

@@ -168,6 +168,9 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 		}
 	}
 	f.NoNFTables = q.NFTables && all.NoNFTables
+	if q.Forward {
+		f.Forward = all.Forward
+	}
 	if q.WantsUplink(f) {
 		f.Uplink = all.Uplink
 	}

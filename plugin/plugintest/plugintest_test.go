@@ -7,6 +7,7 @@ import (
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/plugin/plugintest"
 	"github.com/cleat-cni/cleat/plugins/bridge"
+	"github.com/cleat-cni/cleat/plugins/firewall"
 	"github.com/cleat-cni/cleat/plugins/hostlocal"
 	"github.com/cleat-cni/cleat/plugins/loopback"
 	"github.com/cleat-cni/cleat/plugins/portmap"
@@ -37,6 +38,15 @@ func cases() map[string]plugintest.Case {
 			Config:  `{"type":"portmap","runtimeConfig":{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}}`,
 			Stays:   []string{"host sysctl net/ipv4/conf/veth0/"}, // they go with the interface
 			Refused: []string{`{"type":"portmap","runtimeConfig":{"portMappings":[{"hostPort":70000,"containerPort":80,"protocol":"tcp"}]}}`},
+		},
+		"firewall": {
+			Planned: firewall.Plugin(), Prev: plugintest.Attached("10.88.0.5/16", "fd00:88::5/64"),
+			Config:  `{"type":"firewall"}`,
+			Want:    []string{"host nft table inet cleat set fw6 element fd00:88::5 "},
+			Refused: []string{`{"type":"firewall","backend":"ipfw"}`, `{"type":"firewall","ingressPolicy":"closed"}`},
+		},
+		"firewall-iptables": {
+			Planned: firewall.Plugin(), Prev: plugintest.Attached("10.88.0.5/16"), Config: `{"type":"firewall","backend":"iptables"}`,
 		},
 		"host-local": {
 			Planned: hostlocal.Plugin(), Args: "IgnoreUnknown=1",

@@ -100,20 +100,12 @@ func (c *Config) parseMark(conf netConf) error {
 		return invalid("markMasqBit %d is not from 0 to 31", *bit)
 	case bit != nil:
 		c.markBit = uint32(*bit)
-	case chain != nil && !isChainName(*chain):
+	case chain != nil && !backend.IsChainName(*chain):
 		return invalid("externalSetMarkChain %q is no name of a chain", *chain)
 	case chain != nil:
 		c.markChain = *chain
 	}
 	return nil
-}
-
-// isChainName has the rules of iptables: at most 28 bytes that mean nothing else to it.
-func isChainName(name string) bool {
-	bad := func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-_.", r)
-	}
-	return name != "" && len(name) <= 28 && name[0] != '-' && !strings.ContainsFunc(name, bad)
 }
 
 // checkOptions lets the options that only iptables knows choose it.

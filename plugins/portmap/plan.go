@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/attached"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 )
@@ -46,9 +45,9 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 		openLoopback(&s, in)
 	}
 	if iptables {
-		publishByRules(&s, c, pods, loopback, proofOfLife(in))
+		publishByRules(&s, c, pods, loopback, attached.Lives(in.Prev, in.NetNS))
 	} else {
-		publish(&s, c, pods, loopback, proofOfLife(in))
+		publish(&s, c, pods, loopback, attached.Lives(in.Prev, in.NetNS))
 	}
 	for _, pod := range pods {
 		s.Flows = append(s.Flows, flows(c, netstate.FamilyOf(pod.Addr()))...)
@@ -78,51 +77,21 @@ func unservable(mappings []mapping, pods []netip.Prefix) (notes []string, err er
 // place says where mappings may be that are not known any more.
 func place(s *netstate.State, iptables bool) {
 	if iptables {
-		s.IptablesChains = netstate.IptablesPlaces(portsChain)
+		s.IptablesChains = netstate.IptablesPlaces("nat", portsChain)
 	} else {
 		s.Tables = []netstate.Table{emptyTable()}
 	}
 }
 
-// podAddresses returns the first IPv4 and the first IPv6 address of the attachment's interface, each
-// with its subnet's length. One that names no interface is taken to be the pod's.
+// podAddresses returns the first IPv4 and the first IPv6 address of the attachment's interface.
 func podAddresses(in planned.Input) []netip.Prefix {
-	if in.Prev == nil {
-		return nil
-	}
 	var all []netip.Prefix
-	for _, ip := range in.Prev.IPs {
-		if i := ip.Interface; i.Set && i.Value >= 0 && i.Value < len(in.Prev.Interfaces) {
-			if dev := in.Prev.Interfaces[i.Value]; dev.Name != in.IfName || dev.Sandbox == "" {
-				continue
-			}
-		}
-		if !slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Addr().Is4() == ip.Address.Addr().Is4() }) {
-			all = append(all, ip.Address)
+	for _, p := range attached.Addresses(in.Prev, in.IfName) {
+		if !slices.ContainsFunc(all, func(o netip.Prefix) bool { return o.Addr().Is4() == p.Addr().Is4() }) {
+			all = append(all, p)
 		}
 	}
 	return all
-}
-
-// hostInterfaces returns the names of the interfaces of prevResult that are on the host.
-func hostInterfaces(in planned.Input) []string {
-	var names []string
-	for _, dev := range in.Prev.Interfaces {
-		if dev.Sandbox == "" && dev.Name != "" {
-			names = append(names, dev.Name)
-		}
-	}
-	return names
-}
-
-// proofOfLife names what lives as long as the attachment: its veth on the host, or its namespace.
-func proofOfLife(in planned.Input) string {
-	for _, name := range hostInterfaces(in) {
-		if strings.HasPrefix(name, "veth") {
-			return "link " + name
-		}
-	}
-	return "netns " + in.NetNS
 }
 
 // reachableOnLoopback reports whether a mapping is for the host's 127.0.0.0/8.
@@ -147,25 +116,9 @@ func flows(c Config, f netstate.Family) []netstate.Flow {
 
 // openLoopback lets the host's own connections from 127.0.0.1 out to the pod.
 func openLoopback(s *netstate.State, in planned.Input) {
-	for _, dev := range towardPod(hostInterfaces(in)) {
+	for _, dev := range attached.TowardPod(attached.HostInterfaces(in.Prev)) {
 		s.Sysctls = append(s.Sysctls, netstate.Sysctl{
 			Place: netstate.Host, Name: "net/ipv4/conf/" + dev + "/route_localnet", Value: "1", Shared: true,
 		})
 	}
-}
-
-// towardPod picks, of the interfaces on the host, those that the host reaches the pod by: the first, as plugins
-// list the bridge before its port, and a bridge's VLAN interface, which is named after it.
-func towardPod(names []string) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	picked := names[:1:1]
-	for _, name := range names[1:] {
-		id, ok := strings.CutPrefix(name, names[0]+".")
-		if _, err := strconv.Atoi(id); ok && err == nil {
-			picked = append(picked, name)
-		}
-	}
-	return picked
 }

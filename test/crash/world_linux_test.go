@@ -49,6 +49,12 @@ func chains() []chain {
 		{name: "iptables", flags: published, plugins: func(dataDir string) []map[string]any {
 			return bridged(dataDir, "iptables")
 		}},
+		{name: "firewall", flags: published, plugins: func(dataDir string) []map[string]any {
+			return append(bridged(dataDir, "nftables"), map[string]any{"type": "firewall", "ingressPolicy": "isolated"})
+		}},
+		{name: "firewall-iptables", flags: published, plugins: func(dataDir string) []map[string]any {
+			return append(bridged(dataDir, "iptables"), map[string]any{"type": "firewall", "backend": "iptables", "ingressPolicy": "same-bridge"})
+		}},
 		{name: "ptp", flags: published, plugins: func(dataDir string) []map[string]any {
 			return []map[string]any{{"type": "ptp", "ipMasq": true, "ipam": hostLocal(dataDir)}, portmap("nftables")}
 		}},
@@ -182,7 +188,7 @@ func (w *world) furnish() error {
 	if err := os.WriteFile(w.path("conf", network+".conflist"), conf, 0o644); err != nil {
 		return err
 	}
-	for _, typ := range []string{"bandwidth", "bridge", "ptp", "host-local", "static", "portmap", "tuning"} {
+	for _, typ := range []string{"bandwidth", "bridge", "ptp", "host-local", "static", "portmap", "tuning", "firewall"} {
 		if err := os.Symlink(filepath.Join(w.bin, "cleat-cni"), w.path("bin", typ)); err != nil {
 			return err
 		}

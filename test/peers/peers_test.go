@@ -44,7 +44,7 @@ func build(t *testing.T) programs {
 	if err := os.Mkdir(plugins, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []string{"bandwidth", "bridge", "host-local", "loopback", "portmap", "ptp", "static", "tuning"} {
+	for _, typ := range []string{"bandwidth", "bridge", "host-local", "loopback", "portmap", "ptp", "static", "tuning", "firewall"} {
 		if err := os.Symlink("../cleat-cni", filepath.Join(plugins, typ)); err != nil {
 			t.Fatal(err)
 		}

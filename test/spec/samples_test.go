@@ -96,6 +96,15 @@ func rows() []sample {
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip addr add 203.0.113.7/32 dev IF", "pod ip link add other type veth"},
 		},
 		{
+			typ: "firewall", role: chained, conf: `"ingressPolicy":"open"`, invalid: `"ingressPolicy":"closed"`,
+			damage: []damage{
+				{"no-rules", "PL16", []string{"host nft flush ruleset"}},
+				{"no-chain", "PL16", []string{"host nft flush chain inet cleat firewall"}},
+				{"no-element", "PL16", []string{"host nft flush set inet cleat fw4"}},
+			},
+			changes: []string{"pod ip route add 198.51.100.0/24 dev IF"},
+		},
+		{
 			typ: "host-local", role: ipam, conf: `"ipam":IPAM`, invalid: `"ipam":{"type":"host-local"}`, args: []string{"IP", "MAC", "GATEWAY"},
 			full:   `"ipam":FULL`,
 			damage: []damage{{"no-lease", "PL16", []string{"rm leases"}}},

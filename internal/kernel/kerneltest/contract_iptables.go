@@ -30,6 +30,7 @@ func Iptables(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"foreign-chain", testIptablesForeign},
 		{"refused", testIptablesRefused},
 		{"second-family-fails", testIptablesFamilies},
+		{"forward", testIptablesForward},
 		{"collect", testIptablesCollect},
 		{"concurrent", testIptablesConcurrent},
 		{"same-port-at-once", testIptablesSamePort},
@@ -156,6 +157,38 @@ func testIptablesAgain(t *testing.T, f Fixture) {
 	f.expect(t, "", moved)
 	f.remove(t, "", moved, false)
 	f.expect(t, "", state, owned(state)...)
+}
+
+// testIptablesForward: a family in which something was put into FORWARD of table filter is seen to have that chain.
+func testIptablesForward(t *testing.T, f Fixture) {
+	seen := func(q netstate.Query) []string {
+		t.Helper()
+		facts, err := f.open(t, "").Observe(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return facts.Forward
+	}
+	if got := seen(netstate.Query{Forward: true}); len(got) > 0 {
+		t.Errorf("before: %q", got)
+	}
+	var want []string
+	for _, family := range []string{"ip", "ip6"} {
+		want = append(want, family)
+		state := netstate.State{Owner: attachment(1).Owner, IptablesRules: []netstate.IptablesRule{
+			{Family: family, Table: "filter", Chain: "FORWARD", Rule: "-m mark --mark 0x1000000/0x1000000 -j ACCEPT", First: true}}}
+		f.apply(t, "", state)
+		f.apply(t, "", state)
+		f.expect(t, "", state)
+		f.remove(t, "", state, true)
+		f.expect(t, "", state)
+		if diff := gocmp.Diff(want, seen(netstate.Query{Forward: true})); diff != "" {
+			t.Errorf("seen (-want +got)\n%s", diff)
+		}
+	}
+	if got := seen(netstate.Query{}); len(got) > 0 {
+		t.Errorf("seen without being asked for: %q", got)
+	}
 }
 
 func testIptablesInUse(t *testing.T, f Fixture) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
@@ -93,6 +94,14 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 	}
 	f.NoNFTables = q.NFTables && s.m.noNFT
+	for _, family := range []string{"ip", "ip6"} {
+		uses := func(r netstate.IptablesRule) bool {
+			return r.Family == family && r.Table == "filter" && r.Chain == "FORWARD"
+		}
+		if q.Forward && slices.ContainsFunc(x.w[hostID].iptRules, uses) {
+			f.Forward = append(f.Forward, family)
+		}
+	}
 	if q.WantsUplink(f) {
 		if dev := x.w[hostID].uplink(); dev != "" {
 			f.Uplink = x.seen(netstate.Host, dev)
