@@ -57,7 +57,7 @@ cross: ## what builds on every OS, and all of it on every Linux
 
 race: ## all tests with the race detector
 	@scripts/setup test
-	@$(GO) test -race -json -exec $(SANDBOX) $(PACKAGES) | $(SUM)
+	@GORACE=atexit_sleep_ms=0 $(GO) test -race -json -exec $(SANDBOX) $(PACKAGES) | $(SUM)
 
 interop: ## our plugins under the reference runtime and the reverse
 	@scripts/setup peers
