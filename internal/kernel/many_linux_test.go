@@ -38,7 +38,7 @@ func (o *owners) give(a netip.Addr) {
 // nothing is left.
 func TestManyAtOnce(t *testing.T) {
 	const many, rounds = 64, 4
-	c, list, k := runtime(t)
+	c, list, k := runtime(t, t.TempDir())
 	have := &owners{has: map[netip.Addr]string{}}
 	var wg sync.WaitGroup
 	errs := make(chan error, many)

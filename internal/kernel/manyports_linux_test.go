@@ -29,7 +29,7 @@ func ported(path, id string, first, count int) *libcni.RuntimeConf {
 // TestB101ManyPorts: two hundred ports of a pod are one transaction, and ten ports cost the same, in messages exactly and in
 // time about, whether the node has one pod or five hundred with ten each.
 func TestB101ManyPorts(t *testing.T) {
-	c, list, k := runtime(t)
+	c, list, k := runtime(t, t.TempDir())
 	if _, err := exec.LookPath("nft"); err != nil {
 		sandbox.Need(t, "nft", err.Error())
 	}
