@@ -73,6 +73,15 @@ func (c *conn) close() error {
 	return c.nl.Close()
 }
 
+// socketError is a system call on a socket to the kernel that failed. It does not unwrap to its number, which says nothing
+// about an object, as the same number in an answer of the kernel does: ENODEV that there is no such interface.
+type socketError struct {
+	step string
+	err  error
+}
+
+func (e *socketError) Error() string { return e.step + ": " + e.err.Error() }
+
 // run sends the requests in as few system calls as it can and waits for every answer, which it
 // writes into the requests. An error is one of the transport, and then requests that are not done may
 // have been executed; refusals by the kernel are in the requests.
@@ -132,7 +141,7 @@ func (c *conn) write() error {
 	})
 	if err = errors.Join(werr, err); err != nil {
 		c.broken = true
-		return fmt.Errorf("send to the kernel: %w", err)
+		return &socketError{"send to the kernel", err}
 	}
 	return nil
 }
@@ -225,7 +234,7 @@ func (c *conn) read(ctx context.Context) ([]byte, error) {
 		return nil, context.Cause(ctx)
 	}
 	if err = errors.Join(rerr, err); err != nil {
-		return nil, fmt.Errorf("receive from the kernel: %w", err)
+		return nil, &socketError{"receive from the kernel", err}
 	}
 	if n == len(c.in) {
 		return nil, fmt.Errorf("receive from the kernel: %w", errShort)

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 // iptExists reports whether a table of iptables may hold one of the chains, or if none is named whether it may be there at all. It
 // starts no program: nf_tables is asked for the table or the chains that iptables-nft works on, and of the
 // legacy ones the kernel tells the tables that are in use.
-func (k *Kernel) iptExists(ctx context.Context, family, table string, chains []string) bool {
+func (k *Kernel) iptExists(ctx context.Context, family, table string, chains []string) (bool, error) {
 	file := "/proc/thread-self/net/ip_tables_names"
 	if family == "ip6" {
 		file = "/proc/thread-self/net/ip6_tables_names"
@@ -26,12 +27,17 @@ func (k *Kernel) iptExists(ctx context.Context, family, table string, chains []s
 		return err
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return true // it can't be told
+		return false, fmt.Errorf("list tables of iptables: %w", err)
 	}
 	if strings.Contains("\n"+string(names), "\n"+table+"\n") {
-		return true
+		return true, nil
 	}
-	there, err := k.nftExists(ctx, family, table, chains)
+	return k.nftExists(ctx, family, table, chains)
+}
+
+// iptMayExist is iptExists for who removes: where it can't be told the programs are asked.
+func (k *Kernel) iptMayExist(ctx context.Context, family, table string, chains []string) bool {
+	there, err := k.iptExists(ctx, family, table, chains)
 	return there || err != nil
 }
 

@@ -76,7 +76,7 @@ func (r *removal) removeIptables(ctx context.Context) error {
 	for _, family := range iptFamilies() {
 		want := wants[family]
 		tables := iptTables(want)
-		exists := func(table string) bool { return k.iptExists(ctx, family, table, want[table].shared()) }
+		exists := func(table string) bool { return k.iptMayExist(ctx, family, table, want[table].shared()) }
 		if !slices.ContainsFunc(tables, exists) {
 			continue
 		}
@@ -132,7 +132,7 @@ func (k *Kernel) collectIptables(ctx context.Context, network string, keep map[s
 	)
 	for _, family := range iptFamilies() {
 		save, _ := iptPrograms(family)
-		exists := func(table string) bool { return k.iptExists(ctx, family, table, nil) }
+		exists := func(table string) bool { return k.iptMayExist(ctx, family, table, nil) }
 		if _, err := k.ipt.find(save); err != nil || !slices.ContainsFunc([]string{"filter", "mangle", iptNAT, "raw"}, exists) {
 			continue
 		}

@@ -124,7 +124,7 @@ func (c *filterConn) send(b []byte) error {
 		err = unix.Sendto(c.fd, b, 0, to)
 	}
 	if err != nil {
-		return fmt.Errorf("send to netfilter: %w", err)
+		return &socketError{"send to netfilter", err}
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (c *filterConn) receive(first, last uint32, got func(netlink.Message) (all 
 		}
 		if err != nil {
 			// EAGAIN would be a kernel that owes an answer; ENOBUFS one that dropped it.
-			return fmt.Errorf("receive from netfilter: %w", err)
+			return &socketError{"receive from netfilter", err}
 		}
 		for b := c.buf[:n]; len(b) >= messageHeader; {
 			size := int(binary.NativeEndian.Uint32(b))

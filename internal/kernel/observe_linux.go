@@ -56,9 +56,15 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 		f.NoNFTables = !has
 	}
-	for _, family := range iptFamilies() {
-		if q.Forward && s.k.iptExists(ctx, family, "filter", []string{"FORWARD"}) {
-			f.Forward = append(f.Forward, family)
+	if q.Forward {
+		for _, family := range iptFamilies() {
+			there, err := s.k.iptExists(ctx, family, "filter", []string{"FORWARD"})
+			if err != nil {
+				return f, err
+			}
+			if there {
+				f.Forward = append(f.Forward, family)
+			}
 		}
 	}
 	if q.WantsUplink(f) {
