@@ -105,8 +105,10 @@ func (p *Pod) Running() bool {
 type Start struct {
 	Pod          *v1.Pod
 	SandboxID    string
-	Container    *v1.Container
-	Init         bool // an init container or a sidecar
+	Container    *v1.Container // as the spec has it: this is what [HashContainer] is told
+	Init         bool          // an init container or a sidecar
+	Command      []string      // of the container, with $(VAR) expanded
+	Args         []string      // likewise
 	RestartCount int
 	Env          []EnvVar // in the order of the spec, expanded
 	IPs          []netip.Addr
