@@ -1,0 +1,296 @@
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/libcni"
+)
+
+// runner is a libcni.Runner whose plugins all give one address of each family and remember who has it.
+type runner struct {
+	mu       sync.Mutex
+	attached map[string]json.RawMessage // by type, container and interface: the request
+	fails    map[string]error           // by verb and type
+	verbs    []string
+}
+
+func (r *runner) Find(typ string, _ []string) (string, error) { return "/fake/" + typ, nil }
+
+func (r *runner) Run(_ context.Context, calls []libcni.Call) ([][]byte, error) {
+	c := calls[0]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verbs = append(r.verbs, fmt.Sprintf("%s %s %s", c.Verb, c.Type, c.IfName))
+	if err := r.fails[string(c.Verb)+" "+c.Type]; err != nil {
+		return nil, err
+	}
+	key := c.Type + "/" + c.ContainerID + "/" + c.IfName
+	switch c.Verb {
+	case cni.VerbAdd:
+		raw, err := json.Marshal(map[string]any{"conf": json.RawMessage(c.Stdin()), "args": c.Args.String()})
+		if err != nil {
+			return nil, err
+		}
+		r.attached[key] = raw
+		if c.Type == "loopback" {
+			return [][]byte{[]byte(`{"cniVersion":"1.0.0"}`)}, nil
+		}
+		return [][]byte{[]byte(`{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.5/16"},{"address":"10.1.0.6/16"},{"address":"fd00::5/64"}]}`)}, nil
+	case cni.VerbDel:
+		delete(r.attached, key)
+	case cni.VerbVersion:
+		return [][]byte{[]byte(`{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}`)}, nil
+	}
+	return [][]byte{nil}, nil
+}
+
+// bed is a manager over a runner, with a folder of configurations.
+type bed struct {
+	*Manager
+	runner *runner
+	conf   string
+}
+
+func newBed(t *testing.T, files map[string]string) *bed {
+	t.Helper()
+	b := &bed{runner: &runner{attached: map[string]json.RawMessage{}, fails: map[string]error{}}, conf: t.TempDir()}
+	for name, text := range files {
+		b.write(t, name, text)
+	}
+	dir := t.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	c, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", LockDir: dir + "/locks", Runner: b.runner, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Manager = New(Config{CNI: c, ConfDir: b.conf, Log: log, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}})
+	return b
+}
+
+func (b *bed) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(b.conf, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func conflist(name, typ string) string {
+	return fmt.Sprintf(`{"cniVersion":"1.1.0","name":%q,"plugins":[{"type":%q,"capabilities":{"portMappings":true,"ipRanges":true,"ips":true,"bandwidth":true}}]}`, name, typ)
+}
+
+func pod() *Pod {
+	return &Pod{Namespace: "default", Name: "web", UID: "u-1", SandboxID: "s1", NetNS: "/proc/self/ns/net",
+		Ports: []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}}
+}
+
+func TestSetUpAndTearDown(t *testing.T) {
+	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin"), "20-st.conflist": conflist("storage", "stplugin")})
+	p := pod()
+	p.Networks = []Selection{{Name: "storage", IPs: []string{"10.9.0.9/24"}, Args: cni.Args{{"X", "1"}}}}
+	plan, err := b.Plan(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Attachment{{"cni-loopback", "lo"}, {"main", "eth0"}, {"storage", "net1"}}
+	if diff := cmp.Diff(want, plan); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+	addrs, err := b.SetUpPod(t.Context(), p, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(addrs); got != "[10.1.0.5 fd00::5 10.1.0.6]" {
+		t.Errorf("addresses %s: the first of each family comes first", got)
+	}
+	main, st := string(b.runner.attached["mainplugin/s1/eth0"]), string(b.runner.attached["stplugin/s1/net1"])
+	for _, part := range []string{`"portMappings":[{"hostPort":8080`, `"ipRanges":[[{"subnet":"10.1.0.0/16"}]]`, "K8S_POD_NAME=web", "K8S_POD_INFRA_CONTAINER_ID=s1", "IgnoreUnknown=1"} {
+		if !strings.Contains(main, part) {
+			t.Errorf("the default network was not told %s:\n%s", part, main)
+		}
+	}
+	if !strings.Contains(st, `"ips":["10.9.0.9/24"]`) || !strings.Contains(st, "X=1") || strings.Contains(st, "portMappings\":[{") {
+		t.Errorf("the other network was told:\n%s", st)
+	}
+	if got, err := b.GetPodNetworkStatus("s1"); err != nil || fmt.Sprint(got) != fmt.Sprint(addrs) {
+		t.Errorf("status: %v, %v, want %v", got, err, addrs)
+	}
+	// Neither configuration nor namespace is needed any more.
+	if err := os.RemoveAll(b.conf); err != nil {
+		t.Fatal(err)
+	}
+	b.look(t.Context())
+	for range 2 {
+		if err := b.TearDownPod(t.Context(), "s1", plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(b.runner.attached) > 0 {
+		t.Errorf("left: %v", b.runner.attached)
+	}
+}
+
+func TestFailedSetUpIsUndone(t *testing.T) {
+	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin"), "20-st.conflist": conflist("storage", "stplugin")})
+	b.runner.fails["ADD stplugin"] = cni.Errorf(cni.CodeTryAgain, "no more addresses")
+	p := pod()
+	p.Networks = []Selection{{Name: "storage"}}
+	plan, err := b.Plan(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.SetUpPod(t.Context(), p, plan)
+	if err == nil || cni.CodeOf(err) != cni.CodeTryAgain || !strings.Contains(err.Error(), "network storage ("+b.conf+"/20-st.conflist)") {
+		t.Errorf("error: %v, want the network, its file and the code", err)
+	}
+	if len(b.runner.attached) > 0 {
+		t.Errorf("left: %v", b.runner.attached)
+	}
+}
+
+func TestFolderKeepsTheLastGood(t *testing.T) {
+	b := newBed(t, nil)
+	step := func(what, status string) {
+		t.Helper()
+		b.look(t.Context())
+		err := b.Status()
+		if status == "" && err != nil || status != "" && (err == nil || !strings.Contains(err.Error(), status)) {
+			t.Errorf("%s: status %v, want %q", what, err, status)
+		}
+	}
+	step("nothing", "no network is configured in "+b.conf)
+	b.write(t, "10-main.conflist", conflist("main", "mainplugin")[:20])
+	step("half-written", "10-main.conflist")
+	b.write(t, "10-main.conflist", conflist("main", "mainplugin"))
+	step("whole", "")
+	b.write(t, "10-main.conflist", "{")
+	step("broken afterwards: the last good stays", "")
+	if err := os.Rename(b.conf+"/10-main.conflist", b.conf+"/10-main.conflist.bak"); err != nil {
+		t.Fatal(err)
+	}
+	step("moved away", "no network is configured")
+	b.write(t, "30-other.conf", `{"cniVersion":"1.0.0","name":"other","type":"x"}`)
+	b.write(t, "40-main.conflist", conflist("main", "mainplugin"))
+	step("two", "")
+	if n, err := b.folder.defaultNetwork(); err != nil || n.Name != "other" {
+		t.Errorf("default %v, %v: want that of the first file", n, err)
+	}
+	if _, err := b.folder.network("storage"); err == nil || !strings.Contains(err.Error(), `no network "storage"`) {
+		t.Errorf("an unknown one: %v", err)
+	}
+	if err := os.RemoveAll(b.conf); err != nil {
+		t.Fatal(err)
+	}
+	step("the folder is gone", "no network is configured")
+}
+
+func TestStatusHoldsBackOnlyWhoNeedsTheNetwork(t *testing.T) {
+	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin"), "20-st.conflist": conflist("storage", "stplugin")})
+	b.runner.fails["STATUS stplugin"] = cni.Errorf(cni.CodeNotAvailable, "the daemon is away")
+	b.look(t.Context())
+	if err := b.Ready(pod()); err != nil {
+		t.Errorf("a pod of the default network waits: %v", err)
+	}
+	p := pod()
+	p.Networks = []Selection{{Name: "storage"}}
+	if err := b.Ready(p); err == nil || !strings.Contains(err.Error(), "the daemon is away") {
+		t.Errorf("a pod of the other network: %v", err)
+	}
+	p.Networks = []Selection{{Name: "nowhere"}}
+	if err := b.Ready(p); err == nil {
+		t.Error("a pod of a network that isn't configured is ready")
+	}
+}
+
+func TestCollectNamesWhatIsValid(t *testing.T) {
+	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin")})
+	keep, lose := pod(), pod()
+	lose.SandboxID = "s2"
+	plan, err := b.Plan(keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Pod{keep, lose} {
+		if _, err := b.SetUpPod(t.Context(), p, plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(b.conf + "/10-main.conflist"); err != nil { // also of a network that is configured no more
+		t.Fatal(err)
+	}
+	b.look(t.Context())
+	if err := b.Collect(t.Context(), map[string][]Attachment{"s1": plan}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for key := range b.runner.attached {
+		if strings.Contains(key, "s2") {
+			t.Errorf("%s was not freed", key)
+		}
+	}
+	if b.runner.attached["mainplugin/s1/eth0"] == nil {
+		t.Error("a valid attachment was freed")
+	}
+}
+
+func TestPlanRefusesOneInterfaceTwice(t *testing.T) {
+	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin")})
+	p := pod()
+	p.Networks = []Selection{{Name: "main", IfName: "eth0"}}
+	if _, err := b.Plan(p); err == nil || !strings.Contains(err.Error(), "interface eth0") {
+		t.Errorf("plan: %v", err)
+	}
+}
+
+func TestRunSeesChanges(t *testing.T) {
+	b := newBed(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	changes := make(chan struct{}, 16)
+	var wg sync.WaitGroup
+	wg.Go(func() { b.Run(ctx, func() { changes <- struct{}{} }) })
+	defer wg.Wait()
+	defer cancel()
+	tmp := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(tmp, []byte(conflist("main", "mainplugin")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// From another folder, which other watchers miss.
+	if err := os.Rename(tmp, b.conf+"/10-main.conflist"); err != nil {
+		t.Fatal(err)
+	}
+	<-changes
+	if err := b.Status(); err != nil {
+		t.Errorf("status: %v", err)
+	}
+	if err := os.Remove(b.conf + "/10-main.conflist"); err != nil {
+		t.Fatal(err)
+	}
+	<-changes
+	if err := b.Status(); err == nil {
+		t.Error("status is fine without a network")
+	}
+}
+
+func TestSetUpEndsWithItsTime(t *testing.T) {
+	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin")})
+	b.cfg.Timeout = time.Nanosecond
+	plan, err := b.Plan(pod())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.SetUpPod(t.Context(), pod(), plan); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("set up: %v, want that it took too long", err)
+	}
+}
