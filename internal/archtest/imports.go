@@ -47,6 +47,7 @@ func layers() []layer {
 		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns"},
 			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 		{dirs: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+		{dirs: []string{"internal/agent/cgroup"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/spawn"}, module: []string{"internal/netns"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/pause"}, module: []string{"internal/agent/spawn"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/network"}, module: []string{"cni", "libcni"}, foreign: []string{"github.com/fsnotify/fsnotify"}},
