@@ -51,6 +51,7 @@ func layers() []layer {
 		{dirs: []string{"internal/agent/spawn"}, module: []string{"internal/netns"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/pause"}, module: []string{"internal/agent/spawn"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/network"}, module: []string{"cni", "libcni"}, foreign: []string{"github.com/fsnotify/fsnotify"}},
+		{dirs: []string{"internal/agent/decide"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"cmd/*"}, module: []string{"cni", "libcni", "plugin", "planned", "plugins", "internal/builtin", "internal/cli", "internal/kernel",
 			"internal/leases", "internal/nearmiss", "internal/originals"}},
 		{dirs: []string{"test/*"}},
@@ -183,7 +184,7 @@ func checkTestImports(m *Module) []Finding {
 // pure are the packages that are data and text, or plans: no file, no dialing, no clock, no randomness.
 func pure() []string {
 	return []string{"cni", "netstate", "plugins/*", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
-		"internal/nearmiss", "internal/podip"}
+		"internal/nearmiss", "internal/podip", "internal/agent/decide"}
 }
 
 // checkPure keeps the outside world out of pure packages: whole packages of the standard library, and single

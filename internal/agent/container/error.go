@@ -1,0 +1,34 @@
+package container
+
+import "errors"
+
+// Reasons why a container does not run, as its status shows them.
+const (
+	ReasonImagePull       = "ErrImagePull"
+	ReasonConfig          = "CreateContainerConfigError"
+	ReasonCreate          = "CreateContainerError"
+	ReasonRun             = "RunContainerError"
+	ReasonPostStart       = "PostStartHookError"
+	ReasonCrashLoop       = "CrashLoopBackOff"
+	ReasonCreating        = "ContainerCreating"
+	ReasonPodInitializing = "PodInitializing"
+	ReasonStatusUnknown   = "ContainerStatusUnknown"
+)
+
+// Error is an error of a runtime with the reason that the container's status gives.
+type Error struct {
+	Reason string
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Reason returns the reason that an error carries, and [ReasonRun] if it carries none.
+func Reason(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
+	}
+	return ReasonRun
+}
