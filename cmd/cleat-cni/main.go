@@ -1,13 +1,14 @@
 // Command cleat-cni is every plugin of Cleat in one program. It is the plugin it is called as
 // (a link bridge -> cleat-cni), or the one its first argument names (cleat-cni bridge). Called by
 // its own name without either, or with --help, it tells about the plugins; --list prints their names, a line each,
-// and --version its own.
+// and --version its own. Called as pause or monitor it is one of the node agent's two small processes, see internal/agent.
 //
 // It is started once a plugin and attachment, so it starts fast: no command line library, and no package
 // whose initialisation takes time.
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"strings"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/agent/monitor"
+	"github.com/cleat-cni/cleat/internal/agent/pause"
 	"github.com/cleat-cni/cleat/internal/builtin"
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
@@ -35,7 +38,12 @@ const self = "cleat-cni"
 
 func main() {
 	typ := chosen(os.Args)
-	if typ == "--list" {
+	switch typ {
+	case pause.Name:
+		os.Exit(pause.Main(os.Args[1:]))
+	case monitor.Name:
+		os.Exit(monitor.Main(context.Background(), os.Args[1:]))
+	case "--list":
 		for _, name := range names() {
 			fmt.Println(name)
 		}

@@ -185,13 +185,27 @@ func weight(shares uint64) uint64 {
 	return 1 + (shares-2)*9999/262142
 }
 
-// Join returns the files into which a process writes 0 to join the group.
-func (t Tree) Join(name string) ([]string, error) {
+// Entry is the way into a group for a process that is about to be started.
+type Entry struct {
+	// Tasks are files of version 1 into which the thread that starts the process writes 0: it joins, and the process with it.
+	Tasks []string
+	// Dir is the folder of version 2 in which the process is made (CLONE_INTO_CGROUP, Linux 5.7); "" with version 1.
+	Dir string
+}
+
+// Entry returns the way into a group.
+func (t Tree) Entry(name string) (Entry, error) {
 	folders, err := t.folders(name)
-	for i := range folders {
-		folders[i] = filepath.Join(folders[i], "cgroup.procs")
+	if err != nil || len(folders) == 0 {
+		return Entry{}, err
 	}
-	return folders, err
+	if t.v2 != "" {
+		return Entry{Dir: folders[0]}, nil
+	}
+	for i := range folders {
+		folders[i] = filepath.Join(folders[i], "tasks")
+	}
+	return Entry{Tasks: folders}, nil
 }
 
 // Processes lists the processes of a group and of those below it. A group that isn't there has none.
@@ -230,7 +244,7 @@ func (t Tree) Processes(name string) ([]int, error) {
 // again is how long after a kill the group is looked at once more: the dead leave it when they are reaped.
 const again = 5 * time.Millisecond
 
-// Remove kills what runs in a group and below it, and removes it. What isn't there is success; it is tried until ctx ends.
+// Remove kills what runs in a group and below it, but not the caller's process, and removes it. What isn't there is success; it is tried until ctx ends.
 func (t Tree) Remove(ctx context.Context, name string) error {
 	folders, err := t.folders(name)
 	if err != nil {
@@ -242,6 +256,9 @@ func (t Tree) Remove(ctx context.Context, name string) error {
 			return err
 		}
 		for _, pid := range pids {
+			if pid == os.Getpid() { // a thread of it started the process from inside, and is about to end
+				continue
+			}
 			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("kill process %d of control group %s: %w", pid, name, err)
 			}

@@ -1,0 +1,252 @@
+// Package monitor is the process that is the parent of a container: it writes what the container prints into its log, and how it
+// ended into a file, whether the agent runs or not. It is cleat-cni, called as monitor with the container's folder.
+//
+// A container is runc's, from a bundle; or it is a host command, which runs in the host's file system and in the pod's namespaces.
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/internal/agent/cgroup"
+	"github.com/cleat-cni/cleat/internal/agent/spawn"
+	"github.com/cleat-cni/cleat/internal/atomicfile"
+)
+
+// Name is what cleat-cni is called as to be a monitor.
+const Name = "monitor"
+
+// Spec is what a monitor does, in the file SpecFile of the container's folder.
+type Spec struct {
+	ID     string       `json:"id"`
+	Log    LogSpec      `json:"log"`
+	Cgroup string       `json:"cgroup,omitempty"` // the container's group; a host command is put into it
+	Runc   *RuncSpec    `json:"runc,omitempty"`   // one of both
+	Host   *HostCommand `json:"host,omitempty"`
+}
+
+// The files of a container's folder.
+const (
+	SpecFile = "monitor.json"
+	ExitFile = "exit.json"
+)
+
+// Started is what a monitor tells through the descriptor ReportFD once: the container runs, or why not.
+type Started struct {
+	Process spawn.Identity `json:"process"`
+	At      time.Time      `json:"at"`
+	Error   string         `json:"error,omitempty"`
+}
+
+// ReportFD is the descriptor of Started.
+const ReportFD = 4
+
+// Exit is how a container ended.
+type Exit struct {
+	Code      int       `json:"code"` // 128 + n if signal n ended it
+	At        time.Time `json:"at"`
+	OOMKilled bool      `json:"oomKilled,omitempty"`
+	// Error says why it was never started; then Code is 128.
+	Error string `json:"error,omitempty"`
+}
+
+// notStarted is the code of a container that could not be started, as of containerd.
+const notStarted = 128
+
+// ReadExit reads how the container of a folder ended. The error is fs.ErrNotExist as long as it has not.
+func ReadExit(dir string) (Exit, error) {
+	var e Exit
+	data, err := os.ReadFile(filepath.Join(dir, ExitFile))
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, fmt.Errorf("read %s: %w", filepath.Join(dir, ExitFile), err)
+	}
+	return e, nil
+}
+
+// Main is the process. It returns its exit status.
+func Main(ctx context.Context, args []string) int {
+	if err := run(ctx, args); err != nil {
+		fmt.Fprintf(os.Stderr, "monitor: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: monitor FOLDER")
+	}
+	m := &monitor{dir: args[0]}
+	data, err := os.ReadFile(filepath.Join(m.dir, SpecFile))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &m.spec); err != nil {
+		return fmt.Errorf("read %s: %w", filepath.Join(m.dir, SpecFile), err)
+	}
+	if m.groups, err = cgroup.Mounted(); err != nil {
+		return err
+	}
+	// The container's process becomes a child of this one when runc, which started it, ends.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the reaper: %w", err)
+	}
+	if err := spawn.Await(); err != nil {
+		return err
+	}
+	return m.watch(ctx)
+}
+
+// monitor is one container's.
+type monitor struct {
+	dir    string
+	spec   Spec
+	groups cgroup.Tree
+}
+
+// process is a container that was started.
+type process struct {
+	pid     int
+	cleanUp func() error // what is left of it once it has ended
+}
+
+// watch starts the container and stays until it has ended.
+func (m *monitor) watch(ctx context.Context) error {
+	report := os.NewFile(ReportFD, "report")
+	log, err := openLog(m.spec.Log, time.Now)
+	if err != nil {
+		return m.refuse(report, err)
+	}
+	defer log.close()
+	out, copied, err := pipes(log)
+	if err != nil {
+		return m.refuse(report, err)
+	}
+	var p process
+	switch {
+	case m.spec.Runc != nil:
+		p, err = m.spec.Runc.start(m.dir, out)
+	case m.spec.Host != nil:
+		p, err = m.startHost(ctx, out)
+	default:
+		err = errors.New("the container is neither runc's nor a host command")
+	}
+	out.close()
+	if err != nil {
+		return m.refuse(report, err)
+	}
+	tell(report, Started{Process: identity(p.pid), At: time.Now()})
+	exit := m.await(p.pid)
+	drain(copied)
+	// First what it used, then the word that it has ended: whoever starts the next one finds all of it free.
+	err = p.cleanUp()
+	return errors.Join(err, m.writeExit(exit))
+}
+
+// identity names a process that may have ended already, which its parent has not reaped.
+func identity(pid int) spawn.Identity {
+	id, err := spawn.Identify(pid)
+	if err != nil {
+		return spawn.Identity{PID: pid}
+	}
+	return id
+}
+
+// refuse writes down and tells that the container could not be started.
+func (m *monitor) refuse(report *os.File, cause error) error {
+	err := m.writeExit(Exit{Code: notStarted, At: time.Now(), Error: cause.Error()})
+	tell(report, Started{Error: cause.Error()})
+	return err
+}
+
+// tell reports; that nobody listens any more is no matter, since the agent finds it out again by the files.
+func tell(report *os.File, s Started) {
+	if report == nil {
+		return
+	}
+	defer report.Close()
+	_ = json.NewEncoder(report).Encode(s)
+}
+
+func (m *monitor) writeExit(e Exit) error {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(m.dir, ExitFile), data, 0o600)
+}
+
+// await reaps children until the container's process is among them.
+func (m *monitor) await(pid int) Exit {
+	for {
+		var ws unix.WaitStatus
+		got, err := unix.Wait4(-1, &ws, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return Exit{Code: notStarted, At: time.Now(), Error: fmt.Sprintf("wait for process %d: %v", pid, err)}
+		case got != pid:
+			continue // something that the container left
+		}
+		e := Exit{Code: ws.ExitStatus(), At: time.Now(), OOMKilled: m.groups.OOMKilled(m.spec.Cgroup)}
+		if ws.Signaled() {
+			e.Code = 128 + int(ws.Signal())
+		}
+		return e
+	}
+}
+
+// output is the ends of the streams that a container writes into.
+type output struct{ stdout, stderr *os.File }
+
+func (o output) close() {
+	o.stdout.Close()
+	o.stderr.Close()
+}
+
+// pipes makes a container's streams; copied is closed when both have ended.
+func pipes(log *logWriter) (o output, copied <-chan struct{}, err error) {
+	stdout, stdoutW, err := os.Pipe()
+	if err != nil {
+		return o, nil, err
+	}
+	stderr, stderrW, err := os.Pipe()
+	if err != nil {
+		stdout.Close()
+		stdoutW.Close()
+		return o, nil, err
+	}
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() { log.copy("stdout", stdout) })
+	wg.Go(func() { log.copy("stderr", stderr) })
+	go func() {
+		wg.Wait()
+		stdout.Close()
+		stderr.Close()
+		close(done)
+	}()
+	return output{stdoutW, stderrW}, done, nil
+}
+
+// linger is how long output is waited for once the container has ended: something it left may hold the pipe for ever.
+const linger = time.Second
+
+func drain(copied <-chan struct{}) {
+	select {
+	case <-copied:
+	case <-time.After(linger):
+	}
+}
