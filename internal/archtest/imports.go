@@ -46,7 +46,6 @@ func layers() []layer {
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
 		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns"},
 			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-		{dirs: []string{"internal/agent/manifest"}, module: []string{"internal/nearmiss"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "go.yaml.in/yaml/v3"}},
 		{dirs: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/manifest"}, module: []string{"internal/nearmiss"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "go.yaml.in/yaml/v3"}},
 		{dirs: []string{"internal/agent/cgroup"}, foreign: []string{sysModule}},
