@@ -47,6 +47,8 @@ func layers() []layer {
 		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns"},
 			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 		{dirs: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+		{dirs: []string{"internal/agent/config"}, module: []string{"internal/agent/manifest"},
+			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "github.com/fsnotify/fsnotify", sysModule}},
 		{dirs: []string{"internal/agent/manifest"}, module: []string{"internal/nearmiss"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "go.yaml.in/yaml/v3"}},
 		{dirs: []string{"internal/agent/cgroup"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/spawn"}, module: []string{"internal/netns"}, foreign: []string{sysModule}},
