@@ -35,11 +35,12 @@ type Spec struct {
 
 // The files of a container's folder.
 const (
-	SpecFile = "monitor.json"
-	ExitFile = "exit.json"
+	SpecFile    = "monitor.json"
+	StartedFile = "started.json" // Started, once the container runs
+	ExitFile    = "exit.json"
 )
 
-// Started is what a monitor tells through the descriptor ReportFD once: the container runs, or why not.
+// Started is what a monitor tells once, through the descriptor ReportFD and, if the container runs, in StartedFile.
 type Started struct {
 	Process spawn.Identity `json:"process"`
 	At      time.Time      `json:"at"`
@@ -146,12 +147,13 @@ func (m *monitor) watch(ctx context.Context) error {
 	if err != nil {
 		return m.refuse(report, err)
 	}
-	tell(report, Started{Process: identity(p.pid), At: time.Now()})
+	started := Started{Process: identity(p.pid), At: time.Now()}
+	err = m.write(StartedFile, started)
+	tell(report, started)
 	exit := m.await(p.pid)
 	drain(copied)
 	// First what it used, then the word that it has ended: whoever starts the next one finds all of it free.
-	err = p.cleanUp()
-	return errors.Join(err, m.writeExit(exit))
+	return errors.Join(err, p.cleanUp(), m.write(ExitFile, exit))
 }
 
 // identity names a process that may have ended already, which its parent has not reaped.
@@ -165,7 +167,7 @@ func identity(pid int) spawn.Identity {
 
 // refuse writes down and tells that the container could not be started.
 func (m *monitor) refuse(report *os.File, cause error) error {
-	err := m.writeExit(Exit{Code: notStarted, At: time.Now(), Error: cause.Error()})
+	err := m.write(ExitFile, Exit{Code: notStarted, At: time.Now(), Error: cause.Error()})
 	tell(report, Started{Error: cause.Error()})
 	return err
 }
@@ -179,12 +181,12 @@ func tell(report *os.File, s Started) {
 	_ = json.NewEncoder(report).Encode(s)
 }
 
-func (m *monitor) writeExit(e Exit) error {
-	data, err := json.Marshal(e)
+func (m *monitor) write(file string, what any) error {
+	data, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(m.dir, ExitFile), data, 0o600)
+	return atomicfile.Write(filepath.Join(m.dir, file), data, 0o600)
 }
 
 // await reaps children until the container's process is among them.

@@ -1,0 +1,211 @@
+package native
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/cleat-cni/cleat/internal/agent/monitor"
+	"github.com/cleat-cni/cleat/internal/agent/network"
+	"github.com/cleat-cni/cleat/internal/agent/spawn"
+	"github.com/cleat-cni/cleat/internal/atomicfile"
+	"github.com/cleat-cni/cleat/internal/netns"
+)
+
+// sandboxRecord is what is written down of a sandbox, in <root>/sandboxes/<id>/sandbox.json.
+type sandboxRecord struct {
+	ID        string    `json:"id"`
+	UID       types.UID `json:"uid"`
+	Name      string    `json:"name"`
+	Namespace string    `json:"namespace"`
+	Attempt   int       `json:"attempt"`
+	CreatedAt time.Time `json:"createdAt"`
+	Boot      string    `json:"boot"` // the kernel's boot id; its processes and namespaces are gone after another boot
+
+	HostNetwork bool                 `json:"hostNetwork,omitempty"`
+	NetNS       string               `json:"netns,omitempty"`    // path of the namespace; "" with the host's network
+	Networks    []network.Attachment `json:"networks,omitempty"` // written before the first ADD, taken away after the last DEL
+	IPs         []netip.Addr         `json:"ips,omitempty"`
+	Pause       spawn.Identity       `json:"pause"`
+	Stopped     bool                 `json:"stopped,omitempty"` // all of it is taken down
+}
+
+// containerRecord is what is written down of a container, in container.json of its folder.
+type containerRecord struct {
+	ID           string    `json:"id"`
+	SandboxID    string    `json:"sandboxID"`
+	Name         string    `json:"name"`
+	Image        string    `json:"image,omitempty"`
+	ImageID      string    `json:"imageID,omitempty"`
+	Hash         string    `json:"hash"`
+	RestartCount int       `json:"restartCount"`
+	CreatedAt    time.Time `json:"createdAt"`
+	StartedAt    time.Time `json:"startedAt,omitzero"`
+
+	Monitor    spawn.Identity `json:"monitor"`
+	Process    spawn.Identity `json:"process"`
+	StopSignal unix.Signal    `json:"stopSignal"`
+	LogPath    string         `json:"logPath"`
+	Cgroup     string         `json:"cgroup"`
+	// TerminationLog is the host's path of what the container may write its last words to.
+	TerminationLog   string `json:"terminationLog,omitempty"`
+	FallbackToOutput bool   `json:"fallbackToOutput,omitempty"` // or the end of its log, if that is empty and it failed
+	// Host is how commands are run in it (exec); nil if runc does it.
+	Host *hostPlace `json:"host,omitempty"`
+}
+
+// hostPlace is where a host command runs.
+type hostPlace struct {
+	Env        []string          `json:"env"`
+	Dir        string            `json:"dir"`
+	Namespaces []netns.Namespace `json:"namespaces"`
+}
+
+const (
+	sandboxFile   = "sandbox.json"
+	containerFile = "container.json"
+)
+
+// now is the time as it is written down and read back: without the monotonic clock.
+func now() time.Time { return time.Now().Round(0) }
+
+// newID returns a random ID of 64 hex digits, as container runtimes give.
+func newID() string {
+	var b [32]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (r *Runtime) sandboxDir(id string) string { return r.path("sandboxes", id) }
+
+func (r *Runtime) containerDir(c *containerRecord) string {
+	return r.path("sandboxes", c.SandboxID, "containers", c.ID)
+}
+
+// save writes a record into a folder, which is made.
+func save(dir, file string, record any) error {
+	data, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, file), data, 0o600)
+}
+
+// read reads a record.
+func read(path string, record any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, record); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// load reads what earlier runtimes left. What can't be read is moved aside, with a word in the log: it must keep no agent from
+// starting, and nothing of it is removed.
+func (r *Runtime) load() error {
+	entries, err := os.ReadDir(r.path("sandboxes"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := r.sandboxDir(e.Name())
+		var rec sandboxRecord
+		err := read(filepath.Join(dir, sandboxFile), &rec)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // killed before it was written: nothing was made
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			continue
+		case err != nil || rec.ID != e.Name():
+			if err := r.aside(dir, errors.Join(err, wrongID(rec.ID, e.Name()))); err != nil {
+				return err
+			}
+			continue
+		}
+		s := &sandbox{rec: rec, done: make(chan struct{})}
+		r.sandboxes[rec.ID] = s
+		r.adopt(s)
+		if err := r.loadContainers(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wrongID(id, name string) error {
+	if id == name {
+		return nil
+	}
+	return fmt.Errorf("the record in %s names another, %q", name, id)
+}
+
+// aside moves a folder with an unreadable record out of the way.
+func (r *Runtime) aside(dir string, cause error) error {
+	to := r.path("unreadable", filepath.Base(dir)+"-"+newID()[:8])
+	r.log.Error("a record can't be read; its folder is moved aside", "folder", dir, "to", to, "error", cause)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return os.Rename(dir, to)
+}
+
+func (r *Runtime) loadContainers(s *sandbox) error {
+	parent := filepath.Join(r.sandboxDir(s.rec.ID), "containers")
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		var rec containerRecord
+		err := read(filepath.Join(dir, containerFile), &rec)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := r.discard(dir); err != nil {
+				return err
+			}
+			continue
+		case err != nil || rec.ID != e.Name() || rec.SandboxID != s.rec.ID:
+			if err := r.aside(dir, errors.Join(err, wrongID(rec.ID, e.Name()))); err != nil {
+				return err
+			}
+			continue
+		}
+		c := &ctr{rec: rec, uid: s.rec.UID, dir: dir, done: make(chan struct{})}
+		r.containers[rec.ID] = c
+		r.watch(c, s.rec.Boot == r.boot)
+	}
+	return nil
+}
+
+// exitOf reads how a container ended; false as long as it has not.
+func exitOf(dir string) (monitor.Exit, bool) {
+	e, err := monitor.ReadExit(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, false
+	}
+	if err != nil {
+		return monitor.Exit{Code: 128, Error: err.Error()}, true
+	}
+	return e, true
+}
