@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,4 +125,19 @@ func (in StatusInput) unready(status v1.PodStatus) *obstacle {
 		return &obstacle{"ReadinessGatesNotReady", "readiness gates that are not true: " + strings.Join(gates, ", ")}
 	}
 	return nil
+}
+
+// SetReadiness makes the conditions ContainersReady and Ready of a status anew, after somebody changed whether a container is ready.
+func SetReadiness(pod *v1.Pod, status *v1.PodStatus, now time.Time) {
+	in := StatusInput{Input: Input{Pod: pod, Status: &container.PodStatus{}}, Last: *status, Now: now}
+	for _, c := range in.conditions(*status) {
+		if c.Type != v1.ContainersReady && c.Type != v1.PodReady {
+			continue
+		}
+		if old := findCondition(status.Conditions, c.Type); old != nil {
+			*old = c
+		} else {
+			status.Conditions = append(status.Conditions, c)
+		}
+	}
 }
