@@ -62,6 +62,8 @@ func layers() []layer {
 		{dirs: []string{"internal/agent/pause"}, module: []string{"internal/agent/spawn"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/network"}, module: []string{"cni", "libcni"}, foreign: []string{"github.com/fsnotify/fsnotify"}},
 		{dirs: []string{"internal/agent/decide"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+		{dirs: []string{"internal/agent/podworkers"}, module: []string{"internal/agent/container", "internal/agent/decide"},
+			foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/pleg"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/apimachinery"}},
 		{dirs: []string{"cmd/*"}, module: []string{"cni", "libcni", "plugin", "planned", "plugins", "internal/agent/monitor", "internal/agent/pause", "internal/builtin", "internal/cli", "internal/kernel",
 			"internal/leases", "internal/nearmiss", "internal/originals"}},
@@ -171,7 +173,7 @@ func (u usage) stale(l layer) []string {
 // checkTestImports lets tests and test kits import any package of the module, of others what the package itself
 // may and a few that tests need, and no library of assertions. Kits are imported by nobody else: no row allows it.
 func checkTestImports(m *Module) []Finding {
-	free := []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "sigs.k8s.io/yaml", sysModule}
+	free := []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "sigs.k8s.io/yaml", "k8s.io/api", "k8s.io/apimachinery", sysModule}
 	var list []Finding
 	for _, p := range m.Packages {
 		for _, f := range p.Files {

@@ -15,6 +15,9 @@ const (
 	ReasonStatusUnknown   = "ContainerStatusUnknown"
 )
 
+// ErrNetworkNotReady is the error of a pod that waits for a network to become ready: nothing was made, and it is worth another try soon.
+var ErrNetworkNotReady = errors.New("network is not ready")
+
 // Error is an error of a runtime with the reason that the container's status gives.
 type Error struct {
 	Reason string
