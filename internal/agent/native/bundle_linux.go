@@ -20,6 +20,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/cleat-cni/cleat/internal/agent/container"
+	"github.com/cleat-cni/cleat/internal/agent/images"
 	"github.com/cleat-cni/cleat/internal/agent/monitor"
 )
 
@@ -38,7 +39,7 @@ func (r *Runtime) prepareImage(ctx context.Context, s *sandbox, c *ctr, start co
 	if r.cfg.Images == nil {
 		return &container.Error{Reason: container.ReasonImagePull, Err: errNoImages}
 	}
-	img, err := r.cfg.Images.Get(ctx, start.Container.Image, start.Container.ImagePullPolicy)
+	img, err := r.cfg.Images.Get(ctx, start.Container.Image)
 	if err != nil {
 		return &container.Error{Reason: container.ReasonImagePull, Err: fmt.Errorf("image %s: %w", start.Container.Image, err)}
 	}
@@ -87,7 +88,7 @@ func (r *Runtime) discard(dir string) error {
 }
 
 // runtimeSpec is the container as the OCI runtime specification 1.0 has it.
-func (r *Runtime) runtimeSpec(s *sandbox, c *ctr, start container.Start, img *Image) (*specs.Spec, error) {
+func (r *Runtime) runtimeSpec(s *sandbox, c *ctr, start container.Start, img *images.Image) (*specs.Spec, error) {
 	command, args := start.Command, start.Args
 	if len(command) == 0 {
 		command = img.Entrypoint
@@ -278,7 +279,7 @@ func capabilities(s *v1.SecurityContext, privileged bool) (*specs.LinuxCapabilit
 }
 
 // containerUser is the user of a container: the container's, else the pod's, else the image's.
-func containerUser(start container.Start, img *Image, rootfs string) (specs.User, error) {
+func containerUser(start container.Start, img *images.Image, rootfs string) (specs.User, error) {
 	pod, own := start.Pod.Spec.SecurityContext, start.Container.SecurityContext
 	if pod == nil {
 		pod = &v1.PodSecurityContext{}

@@ -20,11 +20,11 @@ import (
 	"strings"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-cni/cleat/internal/agent/cgroup"
 	"github.com/cleat-cni/cleat/internal/agent/container"
+	"github.com/cleat-cni/cleat/internal/agent/images"
 	"github.com/cleat-cni/cleat/internal/agent/network"
 )
 
@@ -49,23 +49,13 @@ type Config struct {
 	LogFiles int
 }
 
-// ImageStore has images.
+// ImageStore has images. [images.Store] is one.
 type ImageStore interface {
-	// Get returns an image by reference, with its file system unpacked; policy is the container's.
-	Get(ctx context.Context, ref string, policy v1.PullPolicy) (*Image, error)
+	// Get returns an image by reference, with its files unpacked.
+	Get(ctx context.Context, ref string) (*images.Image, error)
 }
 
-// Image is an image that containers can be made from.
-type Image struct {
-	ID         string // its digest
-	RootFS     string // the folder of its files, which nobody writes to
-	Entrypoint []string
-	Cmd        []string
-	Env        []string
-	WorkingDir string
-	User       string // as the image names it: user, uid, user:group
-	StopSignal string // such as SIGQUIT; "" is SIGTERM
-}
+var _ ImageStore = (*images.Store)(nil)
 
 // The defaults of Config.
 const (

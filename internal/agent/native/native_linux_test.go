@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-cni/cleat/internal/agent/container"
+	"github.com/cleat-cni/cleat/internal/agent/images"
 	"github.com/cleat-cni/cleat/internal/agent/network"
 	"github.com/cleat-cni/cleat/internal/agent/spawn"
 	"github.com/cleat-cni/cleat/internal/builtin"
@@ -63,13 +64,14 @@ type node struct {
 	root    string
 	conf    string
 	cni     *libcni.CNI
+	images  string // folder
 	changed chan types.UID
 }
 
 func newNode(t *testing.T) *node {
 	t.Helper()
 	gate.Require(t)
-	n := &node{root: t.TempDir(), conf: t.TempDir()}
+	n := &node{root: t.TempDir(), conf: t.TempDir(), images: t.TempDir()}
 	conf := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"pods","plugins":[
 		{"type":"bridge","bridge":"cni0","isDefaultGateway":true,"ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"10.99.0.0/24"}]]}},
 		{"type":"portmap","capabilities":{"portMappings":true}}]}`, filepath.Join(n.root, "leases"))
@@ -101,6 +103,7 @@ func (n *node) open(t *testing.T) {
 	n.changed = make(chan types.UID, 100)
 	n.Runtime, err = New(t.Context(), Config{
 		Root: n.root, Program: program.path, Log: log, Networks: network.New(network.Config{CNI: n.cni, ConfDir: n.conf, Log: log}),
+		Images:  images.New(images.Config{Dirs: []string{n.images}, Root: filepath.Join(n.root, "images")}),
 		NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Changed: func(uid types.UID) { n.changed <- uid },
 	})
 	if err != nil {
