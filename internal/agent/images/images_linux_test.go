@@ -2,10 +2,8 @@ package images
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,78 +21,31 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/cleat-cni/cleat/internal/agent/images/imagestest"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 )
 
-// file is an entry of a layer; text that begins with -> is a link's target, => a hard link's.
+// file is an imagestest.File.
 type file struct {
 	name, text string
 	mode       int64
 }
 
 func layer(t *testing.T, files ...file) v1.Layer {
-	t.Helper()
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
+	var list []imagestest.File
 	for _, f := range files {
-		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text)), Typeflag: tar.TypeReg, Uid: 7, Gid: 8}
-		if target, ok := strings.CutPrefix(f.text, "->"); ok {
-			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, target, 0
-		} else if target, ok := strings.CutPrefix(f.text, "=>"); ok {
-			h.Typeflag, h.Linkname, h.Size = tar.TypeLink, target, 0
-		} else if strings.HasSuffix(f.name, "/") {
-			h.Typeflag = tar.TypeDir
-		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
-		if h.Size > 0 {
-			if _, err := w.Write([]byte(f.text)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		list = append(list, imagestest.File{Name: f.name, Text: f.text, Mode: f.mode})
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	data := buf.Bytes()
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return imagestest.Layer(t, list...)
 }
 
 func image(t *testing.T, arch string, layers ...v1.Layer) v1.Image {
-	t.Helper()
-	img, err := mutate.AppendLayers(empty.Image, layers...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf = conf.DeepCopy()
-	conf.OS, conf.Architecture = "linux", arch
-	conf.Config = v1.Config{Entrypoint: []string{"/bin/web"}, Cmd: []string{"-v"}, Env: []string{"A=1"}, User: "7", WorkingDir: "/srv", StopSignal: "SIGQUIT"}
-	img, err = mutate.ConfigFile(img, conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
+	return imagestest.Image(t, arch, v1.Config{Entrypoint: []string{"/bin/web"}, Cmd: []string{"-v"}, Env: []string{"A=1"}, User: "7", WorkingDir: "/srv", StopSignal: "SIGQUIT"}, layers...)
 }
 
 // put writes an image as a layout with a name.
 func put(t *testing.T, dir string, img v1.Image, annotations map[string]string) {
-	t.Helper()
-	p, err := layout.Write(dir, empty.Index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.AppendImage(img, layout.WithAnnotations(annotations)); err != nil {
-		t.Fatal(err)
-	}
+	imagestest.Put(t, dir, img, annotations)
 }
 
 func save(t *testing.T, path, tag string, img v1.Image) {

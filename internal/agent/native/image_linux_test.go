@@ -1,25 +1,17 @@
 package native
 
 import (
-	"archive/tar"
-	"bytes"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
-	ociv1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cleat-cni/cleat/internal/agent/container"
+	"github.com/cleat-cni/cleat/internal/agent/images/imagestest"
 	gate "github.com/cleat-cni/cleat/internal/sandbox"
 )
 
@@ -36,61 +28,7 @@ func (n *node) needImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	add := func(h tar.Header, content []byte) {
-		h.Size = int64(len(content))
-		if _, err := w.Write(nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	add(tar.Header{Name: "bin/busybox", Typeflag: tar.TypeReg, Mode: 0o755}, data)
-	for _, applet := range []string{"sh", "sleep", "cat", "id", "hostname", "echo", "touch", "ls", "stat", "ip", "grep", "dd", "kill", "mount"} {
-		add(tar.Header{Name: "bin/" + applet, Typeflag: tar.TypeSymlink, Linkname: "busybox"}, nil)
-	}
-	add(tar.Header{Name: "etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:0::/:/bin/sh\nweb:x:101:102::/:/bin/sh\n"))
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err = mutate.ConfigFile(img, &ociv1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, RootFS: mustConfig(t, img).RootFS,
-		Config: ociv1.Config{Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{"echo from the image"}, Env: []string{"FROM=image", "PATH=/bin"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := layout.Write(filepath.Join(n.images, "busybox"), empty.Index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.AppendImage(img, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "busybox:1"})); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func mustConfig(t *testing.T, img ociv1.Image) *ociv1.ConfigFile {
-	t.Helper()
-	conf, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conf
+	imagestest.Busybox(t, filepath.Join(n.images, "busybox"), path)
 }
 
 // output runs a pod of one container to its end and returns what it printed, and how it ended.
