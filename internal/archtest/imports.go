@@ -49,6 +49,8 @@ func layers() []layer {
 		{dirs: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/config"}, module: []string{"internal/agent/manifest"},
 			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "github.com/fsnotify/fsnotify", sysModule}},
+		{dirs: []string{"internal/agent/prober"}, module: []string{"internal/agent/container", "internal/agent/decide"},
+			foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/status"}, module: []string{"internal/agent/container", "internal/agent/decide"},
 			foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/manifest"}, module: []string{"internal/nearmiss"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "go.yaml.in/yaml/v3"}},
