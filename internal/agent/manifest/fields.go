@@ -30,7 +30,7 @@ func Fields() []string {
 // containerFields are the fields of a container, an init container and a sidecar.
 func containerFields() []string {
 	list := []string{
-		"name", "image", "imagePullPolicy", "command", "args", "workingDir",
+		"name", "image", "command", "args", "workingDir",
 		"ports[].name", "ports[].containerPort", "ports[].hostPort", "ports[].hostIP", "ports[].protocol",
 		"env[].name", "env[].value", "env[].valueFrom.fieldRef.apiVersion", "env[].valueFrom.fieldRef.fieldPath",
 		"env[].valueFrom.resourceFieldRef.containerName", "env[].valueFrom.resourceFieldRef.resource", "env[].valueFrom.resourceFieldRef.divisor",
@@ -63,10 +63,15 @@ type Inert struct{ Path, Why string }
 
 // InertFields returns the fields that change nothing. What stands below one is meant too.
 func InertFields() []Inert {
-	const server = "a server writes it"
+	const (
+		server = "a server writes it"
+		images = "images come from the folder of images, and are looked up there each time"
+	)
 	return []Inert{
 		{"metadata.generation", server},
 		{"metadata.resourceVersion", server},
+		{"spec.containers[].imagePullPolicy", images},
+		{"spec.initContainers[].imagePullPolicy", images},
 		{"spec.automountServiceAccountToken", "only false is taken: there are no service accounts"},
 		{"spec.enableServiceLinks", "there are no services whose variables a container could get"},
 		{"spec.hostUsers", "only true is taken"},

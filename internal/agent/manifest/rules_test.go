@@ -41,6 +41,7 @@ func TestFieldsExist(t *testing.T) {
 
 func TestSupportRefuses(t *testing.T) {
 	const no = ": the agent does not implement it"
+	const host = no + " with a container without an image, whose command runs as root in the host's file system"
 	tests := []struct{ name, lines, want string }{
 		{"stdin", "    stdin: true", "9: pod web: spec.containers[0].stdin" + no},
 		{"volume-of-another-kind", "  volumes: [{name: v, configMap: {name: m}}]", "9: pod web: spec.volumes[0].configMap" + no},
@@ -69,6 +70,13 @@ func TestSupportRefuses(t *testing.T) {
 		{"node-selector", "  nodeSelector: {disk: ssd}", "9: pod web: spec.nodeSelector" + no},
 		{"deadline", "  activeDeadlineSeconds: 5", "9: pod web: spec.activeDeadlineSeconds" + no},
 		{"tcp-hook", "    lifecycle: {preStop: {tcpSocket: {port: 1}}}", "9: pod web: spec.containers[0].lifecycle.preStop.tcpSocket" + no},
+		{"mount-on-the-host", "    volumeMounts: [{name: v, mountPath: /v}]\n  volumes: [{name: v}]", "9: pod web: spec.containers[0].volumeMounts" + host},
+		{"user-on-the-host", "    securityContext: {runAsUser: 1}", "9: pod web: spec.containers[0].securityContext" + host},
+		{"user-of-the-pod-on-the-host", "  securityContext: {runAsUser: 1}", "9: pod web: spec.securityContext" + host},
+		{"message-on-the-host", "    terminationMessagePath: /m", "9: pod web: spec.containers[0].terminationMessagePath" + host},
+		{"names-on-the-host", "  hostAliases: [{ip: 192.0.2.1}]", "9: pod web: spec.hostAliases" + host},
+		{"resolver-on-the-host", "  dnsPolicy: None", "9: pod web: spec.dnsPolicy" + host},
+		{"resolver-config-on-the-host", "  dnsConfig: {}", "9: pod web: spec.dnsConfig" + host},
 		{"probe-grace-of-readiness", "    readinessProbe: {exec: {command: [x]}, terminationGracePeriodSeconds: 1}",
 			"9: pod web: spec.containers[0].readinessProbe.terminationGracePeriodSeconds" + no},
 	}
@@ -99,7 +107,9 @@ func TestSupportTakesWhatIsLeftOut(t *testing.T) {
 
 func TestValidateRefuses(t *testing.T) {
 	replaced := func(old, text string) string { return strings.Replace(simple(), old, text, 1) }
-	with := func(lines string) string { return simple(lines) }
+	with := func(lines string) string { // with an image, without which less is taken
+		return strings.Replace(simple(lines), "    command: [sleep]", "    image: a", 1)
+	}
 	const c0 = ": pod web: spec.containers[0]"
 	tests := []struct{ name, text, want string }{
 		{"no-name", replaced("name: web", "labels: {}"), "3: metadata.name: there is none"},
@@ -135,10 +145,10 @@ func TestValidateRefuses(t *testing.T) {
 			`["" "DirectoryOrCreate" "Directory" "FileOrCreate" "File" "Socket" "CharDevice" "BlockDevice"]`},
 		{"volume-twice", with("  volumes: [{name: v}, {name: v}]"), "9: pod web: spec.volumes[1].name: v stands twice"},
 		{"volume-of-two-kinds", with("  volumes: [{name: v, emptyDir: {}, hostPath: {path: /a}}]"), "9: pod web: spec.volumes[0]: is both emptyDir and hostPath"},
-		{"container-twice", with("  - {name: c, command: [x]}"), "9: pod web: spec.containers[1].name: c stands twice"},
+		{"container-twice", with("  - {name: c, image: a}"), "9: pod web: spec.containers[1].name: c stands twice"},
 		{"neither-image-nor-command", replaced("command", "args"), "7" + c0 + ": has neither image nor command"},
-		{"image-with-spaces", with("    image: \"a b\""), "9" + c0 + `.image: "a b" has spaces`},
-		{"pull-without-image", with("    imagePullPolicy: Always"), "9" + c0 + ".imagePullPolicy: there is no image"},
+		{"image-with-spaces", replaced("command: [sleep]", "image: \"a b\""), "8" + c0 + `.image: "a b" has spaces`},
+		{"pull-without-image", simple("    imagePullPolicy: Always"), "9" + c0 + ".imagePullPolicy: there is no image"},
 		{"port", with("    ports: [{containerPort: 70000}]"), "9" + c0 + ".ports[0].containerPort: 70000 is not in 1 to 65535"},
 		{"protocol", with("    ports: [{containerPort: 1, protocol: tcp}]"), "9" + c0 + `.ports[0].protocol: "tcp" is none of ["TCP" "UDP" "SCTP"]`},
 		{"host-port-twice", with("    ports:\n    - {containerPort: 1, hostPort: 80, hostIP: \"::1\"}\n    - {containerPort: 2, hostPort: 80, hostIP: \"0::1\"}"),
@@ -171,9 +181,9 @@ func TestValidateRefuses(t *testing.T) {
 			".livenessProbe.periodSeconds: -1 is not in 1 to 2147483647"},
 		{"probe-header", with("    livenessProbe: {httpGet: {port: 1, httpHeaders: [{name: A, value: \"a\\r\\nB: c\"}]}}"), "9" + c0 +
 			".livenessProbe.httpGet.httpHeaders[0].value: has a control character"},
-		{"probe-of-init", with("  initContainers: [{name: i, command: [x], livenessProbe: {tcpSocket: {port: 1}}}]"),
+		{"probe-of-init", with("  initContainers: [{name: i, image: a, livenessProbe: {tcpSocket: {port: 1}}}]"),
 			"9: pod web: spec.initContainers[0].livenessProbe: an init container has no probes, unless its restartPolicy is Always"},
-		{"hook-of-init", with("  initContainers: [{name: i, command: [x], lifecycle: {}}]"),
+		{"hook-of-init", with("  initContainers: [{name: i, image: a, lifecycle: {}}]"),
 			"9: pod web: spec.initContainers[0].lifecycle: an init container has no hooks, unless its restartPolicy is Always"},
 		{"hook-that-sleeps-too-long", with("    lifecycle: {preStop: {sleep: {seconds: 31}}}"), "9" + c0 + ".lifecycle.preStop.sleep.seconds: 31 is not in 0 to 30"},
 	}
@@ -214,7 +224,9 @@ This page is written by ` + "`go test ./internal/agent/manifest -update`" + `.
 	}
 	b.WriteString("\nOf `resources`, cpu and memory are implemented; of `seccompProfile`, type Unconfined; of `emptyDir`, medium Memory and none, and a " +
 		"sizeLimit only with Memory. A variable's `fieldPath` is one of " + strings.Join(FieldRefs(), ", ") +
-		", with `['key']` behind labels and annotations.\n\n## Fields that change nothing\n\n| field | why |\n|---|---|\n")
+		", with `['key']` behind labels and annotations.\n" +
+		"A container without an image runs its command as root in the host's file system; it takes no volumeMounts, securityContext and " +
+		"terminationMessagePath, and its pod no dnsConfig, dnsPolicy None, hostAliases and of securityContext only sysctls.\n\n## Fields that change nothing\n\n| field | why |\n|---|---|\n")
 	for _, f := range InertFields() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Path, f.Why)
 	}

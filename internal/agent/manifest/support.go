@@ -17,7 +17,7 @@ func Support(pod *v1.Pod) error { return join(unsupported(pod)) }
 func unsupported(pod *v1.Pod) []*Fault {
 	s := newSupport()
 	s.walk("", "", reflect.ValueOf(pod).Elem())
-	return append(s.faults, unsupportedValues(pod)...)
+	return slices.Concat(s.faults, unsupportedValues(pod), unsupportedOnHost(pod))
 }
 
 // support compares what is set with the list of fields.
@@ -130,6 +130,44 @@ func unsupportedValues(pod *v1.Pod) []*Fault {
 			only(path+".restartPolicy", *c.RestartPolicy, "Always")
 		}
 	}
+	return faults
+}
+
+// unsupportedOnHost refuses what a container without an image can't have: its command runs as root in the host's file system, so it has
+// the host's /etc/hosts, resolv.conf and paths.
+func unsupportedOnHost(pod *v1.Pod) []*Fault {
+	var faults []*Fault
+	refuse := func(set bool, path string) {
+		if set {
+			faults = append(faults, &Fault{Field: path, Reason: "the agent does not implement it with a container without an image, " +
+				"whose command runs as root in the host's file system"})
+		}
+	}
+	found := false
+	for path, c := range containers(pod) {
+		if c.Image != "" {
+			continue
+		}
+		found = true
+		refuse(len(c.VolumeMounts) > 0, path+".volumeMounts")
+		if c.SecurityContext != nil {
+			rest := *c.SecurityContext
+			rest.SeccompProfile = nil // that is Unconfined, and so it is
+			refuse(!reflect.ValueOf(rest).IsZero(), path+".securityContext")
+		}
+		refuse(c.TerminationMessagePath != "", path+".terminationMessagePath")
+	}
+	if !found {
+		return faults
+	}
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		rest := *sc
+		rest.Sysctls, rest.SeccompProfile = nil, nil
+		refuse(!reflect.ValueOf(rest).IsZero(), "spec.securityContext")
+	}
+	refuse(len(pod.Spec.HostAliases) > 0, "spec.hostAliases")
+	refuse(pod.Spec.DNSConfig != nil, "spec.dnsConfig")
+	refuse(pod.Spec.DNSPolicy == v1.DNSNone, "spec.dnsPolicy")
 	return faults
 }
 
