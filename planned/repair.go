@@ -18,13 +18,9 @@ func (e *Engine) Repair(ctx context.Context, steps []Step) ([]netstate.Differenc
 		return nil, at(steps[0], "open", err)
 	}
 	defer session.Close()
-	var states []netstate.State
-	for _, step := range steps {
-		s, err := recordedState(ctx, session, step)
-		if err != nil {
-			return nil, at(step, "plan", err)
-		}
-		states = append(states, s)
+	made, err := recordedStates(ctx, session, steps)
+	if err != nil {
+		return nil, err
 	}
 	var diffs []netstate.Difference
 	for _, step := range steps {
@@ -34,13 +30,12 @@ func (e *Engine) Repair(ctx context.Context, steps []Step) ([]netstate.Differenc
 			return diffs, at(step, "ipam", err)
 		}
 	}
-	all := netstate.Merge(states...)
-	wrong, err := session.Diff(ctx, all)
+	wrong, err := session.Diff(ctx, made.judged())
 	diffs = append(diffs, wrong...)
 	if err != nil || len(wrong) == 0 {
 		return diffs, at(steps[0], "check", err)
 	}
-	r := newRepair(all, wrong)
+	r := newRepair(made.all(), wrong)
 	if err := session.Remove(ctx, r.away, false); err != nil {
 		return diffs, at(steps[0], "remove", err)
 	}
@@ -119,6 +114,7 @@ func newRepair(want netstate.State, diffs []netstate.Difference) *repair {
 	r.away.Qdiscs, r.back.Qdiscs = split(r, want.Qdiscs)
 	r.away.Filters, r.back.Filters = split(r, want.Filters)
 	r.iptables()
+	_, r.back.Sources = split(r, want.Sources) // one that is there is there in no other form
 	return r
 }
 

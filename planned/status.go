@@ -15,7 +15,7 @@ import (
 
 // Status reports whether ADD could be served.
 func (v *verbs) Status(ctx context.Context, req *plugin.Request) error {
-	return v.engine.Status(ctx, Step{v.def, req})
+	return v.engine.Status(ctx, Step{Def: v.def, Req: req})
 }
 
 // Status reports whether an ADD of the step could be served now: it plans one for an attachment that does not exist, with the
@@ -121,7 +121,7 @@ func (e *Engine) trialAddresses(ctx context.Context, req *plugin.Request) (res *
 
 // Status says whether an address is free.
 func (v *ipamVerbs) Status(ctx context.Context, req *plugin.Request) error {
-	return v.engine.Status(ctx, Step{v.def, req})
+	return v.engine.Status(ctx, Step{Def: v.def, Req: req})
 }
 
 // free is an error if no address is.
@@ -192,6 +192,8 @@ func lackHint(o netstate.Object) string {
 		case o.Kind != "":
 			return "load the kernel's module for it (modprobe " + o.Kind + "), or use another kernel"
 		}
+	case netstate.Source:
+		return "firewall-cmd --get-zones lists the zones that there are; systemctl start firewalld if it does not run"
 	case netstate.Qdisc:
 		return "load the kernel's module for it (modprobe sch_" + o.Kind + "), or use another kernel"
 	case netstate.Addr:

@@ -21,7 +21,7 @@ var _ plugin.Plugin = (*verbs)(nil)
 
 // Add plans and applies.
 func (v *verbs) Add(ctx context.Context, req *plugin.Request) (*cni.Result, error) {
-	results, err := v.engine.AddList(ctx, []Step{{v.def, req}})
+	results, err := v.engine.AddList(ctx, []Step{{Def: v.def, Req: req}})
 	if err != nil {
 		return nil, err
 	}
@@ -30,28 +30,23 @@ func (v *verbs) Add(ctx context.Context, req *plugin.Request) (*cni.Result, erro
 
 // Del removes what the plan names.
 func (v *verbs) Del(ctx context.Context, req *plugin.Request) error {
-	return v.engine.DelList(ctx, []Step{{v.def, req}})
+	return v.engine.DelList(ctx, []Step{{Def: v.def, Req: req}})
 }
 
-// Check compares the plan with the kernel; IPAM is asked first.
+// Check compares the plan with the kernel; IPAM is asked first. Whether plugins follow in the list is not known.
 func (v *verbs) Check(ctx context.Context, req *plugin.Request) error {
-	step := Step{v.def, req}
-	diffs, err := v.engine.compare(ctx, step)
-	if err == nil && len(diffs) > 0 {
-		err = &DifferencesError{Differences: diffs}
-	}
-	return at(step, "check", err)
+	return v.engine.CheckList(ctx, []Step{{Def: v.def, Req: req, Followed: true}})
 }
 
 // GC removes what carries the network's mark and belongs to no valid attachment, and has IPAM do the same.
 func (v *verbs) GC(ctx context.Context, req *plugin.Request) error {
-	return v.engine.gc(ctx, Step{v.def, req})
+	return v.engine.gc(ctx, Step{Def: v.def, Req: req})
 }
 
 // delegated hands a verb to the IPAM plugin of the configuration, if the plugin uses one. A
 // configuration that can't be read is taken to use it if it names one, so that GC frees what it can.
 func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(plugin.Plugin, context.Context, *plugin.Request) error) error {
-	if b, err := (Step{v.def, req}).parse(); err == nil && b.use == NoIPAM {
+	if b, err := (Step{Def: v.def, Req: req}).parse(); err == nil && b.use == NoIPAM {
 		return nil
 	}
 	if req.Conf.IPAMType == "" {
@@ -62,49 +57,6 @@ func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(pl
 		return err
 	}
 	return verb(delegate, ctx, req)
-}
-
-// compare is CHECK: the plan against the kernel.
-func (e *Engine) compare(ctx context.Context, step Step) ([]netstate.Difference, error) {
-	session, err := e.openPod(ctx, step.Req)
-	if err != nil {
-		return nil, err
-	}
-	defer session.Close()
-	if err := (&verbs{e, step.Def}).delegated(ctx, step.Req, plugin.Plugin.Check); err != nil {
-		return nil, explain("ipam", err)
-	}
-	s, err := recordedState(ctx, session, step)
-	if err != nil {
-		return nil, err
-	}
-	return session.Diff(ctx, s)
-}
-
-// recordedState is what the step's ADD made, planned once more from prevResult.
-func recordedState(ctx context.Context, session Session, step Step) (netstate.State, error) {
-	req := step.Req
-	b, err := step.parse()
-	if err != nil {
-		return netstate.State{}, err
-	}
-	if req.Prev == nil {
-		return netstate.State{}, cni.Errorf(cni.CodeInvalidConfig, "prevResult is missing: %s needs the result of ADD", req.Verb)
-	}
-	in := Input{Request: req}
-	if b.use != NoIPAM {
-		in.IPAM = recalled(req)
-	}
-	seen, err := session.Observe(ctx, b.ask(in))
-	if err != nil {
-		return netstate.State{}, err
-	}
-	p, err := b.plan(in, seen)
-	if err != nil {
-		return netstate.State{}, err
-	}
-	p.State.Owner = in.Owner()
-	return asRecorded(p, req), nil
 }
 
 // DelList removes the steps, which stand in the order of the list, in one pass, the last first. Addresses
@@ -187,5 +139,6 @@ func named(o netstate.Owner) netstate.State {
 		},
 		Tables:         []netstate.Table{{Family: "inet", Name: netstate.TableName}, {Family: "bridge", Name: netstate.TableName}},
 		IptablesChains: append(netstate.IptablesPlaces("nat", ""), netstate.IptablesPlaces("filter", "")...),
+		Sources:        []netstate.Source{{}},
 	}
 }

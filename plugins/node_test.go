@@ -146,11 +146,15 @@ func (n *node) add(t *testing.T, a *attachment) {
 	}
 }
 
-// check runs CHECK of every plugin and returns what they found.
+// check runs CHECK of the list, and of every plugin by itself, and returns what they found.
 func (n *node) check(t *testing.T, a *attachment) string {
 	t.Helper()
 	var found []string
-	for _, s := range a.steps(t, cni.VerbCheck) {
+	steps := a.steps(t, cni.VerbCheck)
+	if err := n.engine.CheckList(t.Context(), steps); err != nil {
+		found = append(found, err.Error())
+	}
+	for _, s := range steps {
 		if err := n.engine.Plugin(s.Def).Check(t.Context(), s.Req); err != nil {
 			found = append(found, err.Error())
 		}

@@ -174,3 +174,41 @@ func remove(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// TestTuningAfterBridge: what bridge sets and tuning sets otherwise is as tuning set it for CHECK too: of the list, and of each
+// plugin by itself, which knows of the others only what the result tells. Repair leaves it so.
+func TestTuningAfterBridge(t *testing.T) {
+	const retuned = `{"type":"tuning","mtu":1400,"mac":"02:00:00:00:00:07","dataDir":"DATA",
+	  "sysctl":{"net.ipv6.conf.IFNAME.accept_ra":"2","net.ipv4.conf.IFNAME.arp_notify":"0","net.ipv6.conf.IFNAME.disable_ipv6":"0"}}`
+	for _, version := range []string{"0.4.0", "1.0.0", "1.1.0"} {
+		t.Run(version, func(t *testing.T) {
+			m := newMachine(t)
+			network := strings.Replace(podNetwork, `{"type":"portmap"`, strings.Replace(retuned, "DATA", t.TempDir(), 1)+`,{"type":"portmap"`, 1)
+			p := m.newPod(2, strings.NewReplacer("1.1.0", version, `"macspoofchk":true,`, "").Replace(network))
+			// As container engines make namespaces: the address can only be given after IPv6 is on again.
+			m.run(p.ns, "sysctl -qw net.ipv6.conf.default.disable_ipv6=1")
+			m.attach(p)
+			values := func() string {
+				return m.run(p.ns, "sysctl -n net.ipv6.conf.eth0.accept_ra net.ipv4.conf.eth0.arp_notify") + m.run(p.ns, "ip -o link show dev eth0")
+			}
+			before := values()
+			if found := m.check(t, p.attachment); found != "" {
+				t.Errorf("CHECK: %s", found)
+			}
+			m.run(p.ns, "sysctl -qw net.ipv6.conf.eth0.accept_ra=0 net.ipv4.conf.eth0.arp_notify=1")
+			m.run(p.ns, "ip link set eth0 mtu 1300")
+			found := m.check(t, p.attachment)
+			for _, missed := range []string{"accept_ra value 2", "arp_notify value 0", "eth0 kind veth mac 02:00:00:00:00:07 mtu 1400"} {
+				if !strings.Contains(found, missed) {
+					t.Errorf("CHECK does not say %q:\n%s", missed, found)
+				}
+			}
+			if diffs, err := m.engine.Repair(t.Context(), p.steps(t, cni.VerbCheck)); err != nil || len(diffs) != 3 {
+				t.Errorf("repair: %v, %v", diffs, err)
+			}
+			if diff := cmp.Diff(before, values()); diff != "" {
+				t.Errorf("after repair (-before +after)\n%s", diff)
+			}
+		})
+	}
+}
