@@ -168,7 +168,6 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 		}
 	}
 	f.NoNFTables = q.NFTables && all.NoNFTables
-	f.Firewalld = q.Firewalld && all.Firewalld
 	if q.Forward {
 		f.Forward = all.Forward
 	}
