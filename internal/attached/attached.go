@@ -29,14 +29,15 @@ func Addresses(prev *cni.Result, ifName string) []netip.Prefix {
 }
 
 // HostInterfaces returns the names of the interfaces on the host, in the result's order: a plugin lists a bridge before
-// its port. Without a result there are none.
+// its port. A name that no interface can have, as one with a line break, which would become another rule, is passed over. Without a
+// result there are none.
 func HostInterfaces(prev *cni.Result) []string {
 	if prev == nil {
 		return nil
 	}
 	var names []string
 	for _, dev := range prev.Interfaces {
-		if dev.Sandbox == "" && dev.Name != "" {
+		if dev.Sandbox == "" && cni.CheckIfName(dev.Name) == nil {
 			names = append(names, dev.Name)
 		}
 	}

@@ -10,7 +10,11 @@ import (
 	"path/filepath"
 
 	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
+
+// maxRecord is the size of the largest file that is read as a record, in bytes; the runtime's own limit.
+const maxRecord = 16 << 20
 
 // record is what is of use here of a runtime's record of an attachment, the file format cniCacheV1
 // of the reference library.
@@ -78,7 +82,7 @@ func readRecords(stateDir string, log *slog.Logger) records {
 		if !e.Type().IsRegular() {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(path, e.Name()))
+		data, err := ownfile.Read(filepath.Join(path, e.Name()), maxRecord)
 		if err != nil {
 			log.Warn("record not read", "err", err)
 			continue
