@@ -109,7 +109,7 @@ func survey(t *testing.T, w *worker, rng *rand.Rand) (turns [][]job, counted str
 			for _, fault := range all {
 				ways[fault.name] = true
 				for i, k := range rng.Perm(len(followUps())) {
-					turns[i] = append(turns[i], job{c.name, f, verb, n, fault.name, followUps()[k]})
+					turns[i] = append(turns[i], job{Chain: c.name, Form: f, Verb: verb, N: n, Fault: fault.name, Follow: followUps()[k]})
 				}
 			}
 		}

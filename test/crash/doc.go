@@ -2,7 +2,8 @@
 // network state or the disk, and holds that whatever follows (DEL, GC, another ADD, a reboot) leaves
 // nothing behind and disturbs nobody else.
 //
-// Nothing in the programs helps: they are traced with ptrace, on amd64 and arm64. A point is one such system call, counted
+// Nothing in the programs helps: they are traced with ptrace, on amd64 and arm64, and a seccomp filter, which the tracer puts into them
+// at their first instruction, stops them only at calls that may matter. A point is one such system call, counted
 // over all threads and children of the program. At a point the process, or all of them, is killed before the call or after it; or the
 // call does not happen and returns an error; or it hangs until the command's deadline is over and is then
 // interrupted.

@@ -22,6 +22,7 @@ type job struct {
 	N      int // of the point, from 1; 0 only counts them
 	Fault  string
 	Follow string
+	Search search
 }
 
 func (j job) String() string {
@@ -115,7 +116,7 @@ func (w *world) perform(j job) (answer, error) {
 	var o outcome
 	err = w.host.Do(func() error {
 		var err error
-		o, err = trace(cmd, j.N, f, deadline+30*time.Millisecond)
+		o, err = trace(cmd, disturbance{n: j.N, fault: f, hold: deadline + 30*time.Millisecond, search: j.Search})
 		return err
 	})
 	if err != nil {
