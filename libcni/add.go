@@ -105,6 +105,7 @@ func (c *CNI) add(ctx context.Context, op *operation) (*cni.Result, error) {
 	}
 	result, ran, err := c.runAdd(ctx, op, rec)
 	if err == nil {
+		rec.done = c.now().UTC()
 		if err = c.store.finish(rec); err == nil {
 			return result, nil
 		}
@@ -241,6 +242,14 @@ func (c *CNI) clearOld(ctx context.Context, op *operation) error {
 func (e *entry) age(now time.Time) string {
 	at := e.time()
 	return fmt.Sprintf("%s ago, at %s", now.Sub(at).Round(time.Second), at.Format(time.RFC3339))
+}
+
+// finished is when the entry's ADD had run, or, if it never came to that, when it began.
+func (e *entry) finished() time.Time {
+	if e.rec != nil && !e.rec.done.IsZero() {
+		return e.rec.done
+	}
+	return e.time()
 }
 
 func (e *entry) time() time.Time {
