@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,7 +38,9 @@ func (a *app) showCmd() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show all that is known about a container's attachments",
 		Long: `Shows all that the state folder knows about a container's attachments, and what
-its interfaces have received and sent. cleat ls lists the IDs.`,
+its interfaces have received and sent. cleat ls lists the IDs. Values of arguments
+and capabilities that it doesn't know are hidden, since they may be secrets; the
+record, whose file is named, has them.`,
 		Example: `  cleat show cnitool-77383ca0a0715733ca6f
   cleat show 5f2c0d -o json`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -72,7 +76,7 @@ func (a *app) show(ctx context.Context, t target) error {
 			continue
 		}
 		d := detailView{
-			attachmentView: viewOf(at), Args: at.Args, Capabilities: at.CapabilityArgs,
+			attachmentView: viewOf(at), Args: at.Args.Hidden(), Capabilities: hiddenCapabilities(at.CapabilityArgs),
 			Result: rawOrNull(at.RawResult), Config: rawOrNull(at.Config),
 		}
 		a.addTraffic(&d.attachmentView, at.State)
@@ -126,6 +130,18 @@ func (a *app) writeDetails(view containerView) error {
 		line("Record", d.File)
 	}
 	return flush(a.cfg.Stdout, tw, &buf)
+}
+
+// hiddenCapabilities are the values of the capabilities of CONVENTIONS.md, and a sign in the place of those that nobody knows.
+func hiddenCapabilities(caps map[string]any) map[string]any {
+	known := []string{"portMappings", "ipRanges", "bandwidth", "dns", "ips", "mac", "infinibandGUID", "deviceID", "aliases", "cgroupPath"}
+	hidden := maps.Clone(caps)
+	for name := range hidden {
+		if !slices.Contains(known, name) {
+			hidden[name] = cni.HiddenValue
+		}
+	}
+	return hidden
 }
 
 // pluginsOf lists the plugins of a recorded configuration.
