@@ -82,7 +82,7 @@ type recorded struct {
 func recordedStates(ctx context.Context, session Session, steps []Step) (recorded, error) {
 	r := recorded{steps: steps}
 	for _, step := range steps {
-		s, err := recordedState(ctx, session, step)
+		s, err := r.recordedState(ctx, session, step)
 		if err != nil {
 			return recorded{}, at(step, "plan", err)
 		}
@@ -91,8 +91,8 @@ func recordedStates(ctx context.Context, session Session, steps []Step) (recorde
 	return r, nil
 }
 
-// recordedState is what the step's ADD made, planned once more from prevResult.
-func recordedState(ctx context.Context, session Session, step Step) (netstate.State, error) {
+// recordedState is what the ADD of a step behind those of r made, planned once more from prevResult.
+func (r recorded) recordedState(ctx context.Context, session Session, step Step) (netstate.State, error) {
 	req := step.Req
 	b, err := step.parse()
 	if err != nil {
@@ -105,9 +105,13 @@ func recordedState(ctx context.Context, session Session, step Step) (netstate.St
 	if b.use != NoIPAM {
 		in.IPAM = recalled(req)
 	}
-	seen, err := session.Observe(ctx, b.ask(in))
+	q := b.ask(in)
+	seen, err := session.Observe(ctx, q)
 	if err != nil {
 		return netstate.State{}, err
+	}
+	for _, before := range r.states {
+		seen = withElements(seen, q, before)
 	}
 	p, err := b.plan(in, seen)
 	if err != nil {

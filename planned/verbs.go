@@ -111,7 +111,8 @@ func (e *Engine) leftState(ctx context.Context, session Session, step Step) (s n
 		return withRecorded(named(in.Owner()), step.Req), true
 	}
 	p.State.Owner = in.Owner()
-	return withRecorded(p.State, step.Req), len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
+	byMark = p.Sweep || len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
+	return withRecorded(p.State, step.Req), byMark
 }
 
 // backends is what a DEL looks at before it plans: by what means an ADD on this kernel made things. That it can't be

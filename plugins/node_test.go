@@ -146,6 +146,18 @@ func (n *node) add(t *testing.T, a *attachment) {
 	}
 }
 
+// addByPlugin runs the ADD of each plugin by itself, as a runtime does that starts programs.
+func (n *node) addByPlugin(t *testing.T, a *attachment) {
+	t.Helper()
+	for i := range a.steps(t, cni.VerbAdd) {
+		s := a.steps(t, cni.VerbAdd)[i] // with the result of the one before
+		var err error
+		if a.prev, err = n.engine.Plugin(s.Def).Add(t.Context(), s.Req); err != nil {
+			t.Fatalf("ADD of pod%d by %s: %v", a.pod, s.Def.Info.Type, err)
+		}
+	}
+}
+
 // check runs CHECK of the list, and of every plugin by itself, and returns what they found.
 func (n *node) check(t *testing.T, a *attachment) string {
 	t.Helper()

@@ -33,8 +33,7 @@ func (m *machine) tuned(ns *netns.Handle) string {
 func TestB065TuningInOnePass(t *testing.T) {
 	m := newMachine(t)
 	data := t.TempDir()
-	// Spoof checking would hold the pod to the MAC that it was made with.
-	network := strings.Replace(strings.Replace(podNetwork, `"macspoofchk":true,`, "", 1), `{"type":"portmap"`, strings.Replace(tuningConf, "DATA", data, 1)+`,{"type":"portmap"`, 1)
+	network := strings.Replace(podNetwork, `{"type":"portmap"`, strings.Replace(tuningConf, "DATA", data, 1)+`,{"type":"portmap"`, 1)
 	p := m.newPod(2, network, tcp(8080, 80))
 	somaxconn := m.run(p.ns, "sysctl net.core.somaxconn")
 	m.attach(p, "tcp :80")
@@ -184,7 +183,7 @@ func TestTuningAfterBridge(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			m := newMachine(t)
 			network := strings.Replace(podNetwork, `{"type":"portmap"`, strings.Replace(retuned, "DATA", t.TempDir(), 1)+`,{"type":"portmap"`, 1)
-			p := m.newPod(2, strings.NewReplacer("1.1.0", version, `"macspoofchk":true,`, "").Replace(network))
+			p := m.newPod(2, strings.Replace(network, "1.1.0", version, 1))
 			// As container engines make namespaces: the address can only be given after IPv6 is on again.
 			m.run(p.ns, "sysctl -qw net.ipv6.conf.default.disable_ipv6=1")
 			m.attach(p)
@@ -208,6 +207,47 @@ func TestTuningAfterBridge(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, values()); diff != "" {
 				t.Errorf("after repair (-before +after)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTuningAndSpoofCheck: a pod that is held to its MAC talks from the one that tuning gives it, made in one pass or plugin by plugin, from no
+// other, and a DEL that is told nothing of it leaves nothing.
+func TestTuningAndSpoofCheck(t *testing.T) {
+	for _, passes := range []string{"one-pass", "plugin-by-plugin"} {
+		t.Run(passes, func(t *testing.T) {
+			m := newMachine(t)
+			network := strings.Replace(podNetwork, `"type":"bridge"`, `"type":"bridge","capabilities":{"mac":true},"runtimeConfig":{"mac":"02:00:00:00:00:05"}`, 1)
+			network = strings.Replace(network, `{"type":"portmap"`, strings.Replace(tuningConf, "DATA", t.TempDir(), 1)+`,{"type":"portmap"`, 1)
+			other := m.attach(m.newPod(3, podNetwork), "tcp :80")
+			empty := m.rules()
+			p := m.newPod(2, network)
+			if passes == "one-pass" {
+				m.add(t, p.attachment)
+			} else {
+				m.addByPlugin(t, p.attachment)
+			}
+			to := at(other.address(false).String(), 80)
+			m.expect(t, []call{{"tuning's MAC", p.ns, "tcp", to, "pod3 sees 10.88.0.2"}})
+			if found := m.check(t, p.attachment); found != "" {
+				t.Errorf("CHECK: %s", found)
+			}
+			m.run(m.host, "nft flush table bridge cleat")
+			m.run(m.host, "nft flush set bridge cleat macspoof_macs")
+			if wrong, err := m.engine.Repair(t.Context(), p.steps(t, cni.VerbCheck)); err != nil || len(wrong) != 4 {
+				t.Errorf("repair: %v, %v", wrong, err)
+			}
+			if wrong, err := m.engine.Repair(t.Context(), other.steps(t, cni.VerbCheck)); err != nil || len(wrong) != 1 {
+				t.Errorf("repair of the other: %v, %v", wrong, err)
+			}
+			m.expect(t, []call{{"after the repair", p.ns, "tcp", to, "pod3 sees 10.88.0.2"}})
+			m.run(p.ns, "ip link set eth0 address 02:00:00:00:00:99")
+			m.expect(t, []call{{"a MAC that nobody gave", p.ns, "tcp", to, "no connection"}})
+			p.network = podNetwork
+			m.del(t, p.attachment)
+			if diff := cmp.Diff(empty, m.rules()); diff != "" {
+				t.Errorf("after DEL (-want +got)\n%s", diff)
 			}
 		})
 	}

@@ -29,13 +29,13 @@ func layers() []layer {
 		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases", "internal/originals"}},
 		{dirs: []string{"plugins"}, module: []string{"planned", "plugins/*"}},
 		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
-			"internal/podip"}},
+			"internal/podip", "internal/spoof"}},
 		{dirs: []string{"libcni"}, module: []string{"cni", "netstate", "internal/atomicfile", "internal/filelock", "internal/nearmiss",
 			"internal/netns", "internal/ownfile", "internal/pluginexec"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/attached"}, module: []string{"cni"}},
 		{dirs: []string{"internal/backend", "internal/podip"}, module: []string{"cni", "netstate"}},
 		{dirs: []string{"internal/ipamconf"}, module: []string{"cni", "plugin"}},
-		{dirs: []string{"internal/masq"}, module: []string{"netstate"}},
+		{dirs: []string{"internal/masq", "internal/spoof"}, module: []string{"netstate"}},
 		{dirs: []string{"internal/ownfile"}},
 		{dirs: []string{"internal/atomicfile"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/filelock"}, module: []string{"internal/ownfile"}, foreign: []string{sysModule}},
@@ -182,7 +182,7 @@ func checkTestImports(m *Module) []Finding {
 // pure are the packages that are data and text, or plans: no file, no dialing, no clock, no randomness.
 func pure() []string {
 	return []string{"cni", "netstate", "plugins/*", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
-		"internal/nearmiss", "internal/podip"}
+		"internal/nearmiss", "internal/podip", "internal/spoof"}
 }
 
 // checkPure keeps the outside world out of pure packages: whole packages of the standard library, and single

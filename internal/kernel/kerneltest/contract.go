@@ -75,6 +75,7 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"element-dead-owner", testElementDeadOwner},
 		{"element-undone", testElementUndone},
 		{"element-netns", testElementNetNS},
+		{"element-seen", testElementSeen},
 		{"sweep", testSweep},
 		{"collect", testCollect},
 		{"collect-none-valid", testCollectNoneValid},
