@@ -198,6 +198,37 @@ func (h *Handle) Do(f func() error) error {
 // Close closes the handle.
 func (h *Handle) Close() error { return h.file.Close() }
 
+// Namespace is one of any kind that a thread can enter.
+type Namespace struct {
+	Path string `json:"path"` // /proc/<pid>/ns/uts, or wherever it is bound
+	Type int    `json:"type"` // unix.CLONE_NEWUTS, …
+}
+
+// In runs f on a thread inside several namespaces, entered in their order, and waits for it. Of a PID namespace only the processes
+// that f starts are in it. User and mount namespaces can't be entered so.
+func In(namespaces []Namespace, f func() error) error {
+	return onThread(func() error {
+		for _, n := range namespaces {
+			if err := n.enter(); err != nil {
+				return err
+			}
+		}
+		return f()
+	})
+}
+
+func (n Namespace) enter() error {
+	file, err := os.Open(n.Path)
+	if err != nil {
+		return fmt.Errorf("enter namespace: %w", err)
+	}
+	defer file.Close()
+	if err := unix.Setns(int(file.Fd()), n.Type); err != nil {
+		return fmt.Errorf("enter namespace %s: %w", n.Path, err)
+	}
+	return nil
+}
+
 // onThread runs f on a locked thread that is thrown away with its goroutine: the runtime
 // ends a thread whose goroutine exits locked. A panic is handed to the caller.
 func onThread(f func() error) error {
@@ -215,7 +246,14 @@ func onThread(f func() error) error {
 			}
 		}()
 		runtime.LockOSThread()
-		err = f()
+		if unix.Gettid() == os.Getpid() {
+			// The runtime can't end the main thread: it would sleep in the namespace for good, and the namespace
+			// would never end. While this goroutine has it, another one gets another.
+			err = onThread(f)
+			runtime.UnlockOSThread()
+		} else {
+			err = f()
+		}
 		returned.Store(true)
 	}()
 	<-done

@@ -2,8 +2,11 @@ package netns_test
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -125,5 +128,82 @@ func TestMount(t *testing.T) {
 	}
 	if _, err := netns.Open(path); !errors.Is(err, netstate.ErrNotExist) {
 		t.Errorf("after Unmount: %v", err)
+	}
+}
+
+const roleKey = "CLEAT_NETNS_ROLE"
+
+// TestMain, with a role, is a process in which the next goroutine would take the main thread.
+func TestMain(m *testing.M) {
+	if os.Getenv(roleKey) == "" {
+		os.Exit(m.Run())
+	}
+	h, err := netns.Current()
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	err = h.Do(func() error {
+		if unix.Gettid() == os.Getpid() {
+			return errors.New("the main thread was moved")
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// TestMainThreadStays: the runtime can't end the main thread, so one that was moved would keep its namespace alive for good.
+func TestMainThreadStays(t *testing.T) {
+	sandbox.Require(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), roleKey+"=1", "GOMAXPROCS=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestInSeveralNamespaces(t *testing.T) {
+	sandbox.Require(t)
+	holder := exec.Command("unshare", "--uts", "--net", "sh", "-c", "hostname inside; echo ready; exec sleep 600")
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = holder.Process.Kill() // it sleeps
+		_ = holder.Wait()         // and was killed
+	})
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	of := func(name string, kind int) netns.Namespace {
+		return netns.Namespace{Path: fmt.Sprintf("/proc/%d/ns/%s", holder.Process.Pid, name), Type: kind}
+	}
+	var text []byte
+	err = netns.In([]netns.Namespace{of("uts", unix.CLONE_NEWUTS), of("net", unix.CLONE_NEWNET)}, func() error {
+		var err error
+		text, err = exec.Command("sh", "-c", "hostname; ls /proc/self/net/dev; grep -c : /proc/self/net/dev").Output()
+		return err
+	})
+	if want := "inside\n/proc/self/net/dev\n1\n"; err != nil || string(text) != want {
+		t.Errorf("in the namespaces: %q, %v, want %q", text, err, want)
+	}
+	err = netns.In([]netns.Namespace{{Path: "/proc/self/ns/none", Type: unix.CLONE_NEWUTS}}, func() error {
+		t.Error("it ran without its namespace")
+		return nil
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a namespace that isn't there: %v", err)
 	}
 }
