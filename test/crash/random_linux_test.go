@@ -66,7 +66,7 @@ func (w *world) killed(j job) (answer, error) {
 	}
 	leaks, err := w.follow(job{Verb: j.Verb, N: j.N, Follow: followGC})
 	if err == nil && len(leaks) == 0 {
-		leaks, err = w.next()
+		leaks, err = w.next(followGC)
 	}
 	a.Leaks = leaks
 	return a, err
