@@ -3,6 +3,7 @@ package plugins_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/planned"
 )
 
 // limitedNetwork limits pods: 32 Mbit/s to them and 24 Mbit/s from them, with a burst of 100 kB.
@@ -201,4 +203,77 @@ func TestBandwidthCollected(t *testing.T) {
 // netOwner is the owner of what the network made for the attachment.
 func (a *attachment) netOwner() netstate.Owner {
 	return netstate.Owner{Network: "pods", ContainerID: fmt.Sprintf("pod%d", a.pod), IfName: "eth0"}
+}
+
+// TestBandwidthOfRenamedEnd: where the host's end has another name by now, the limits on it are found by the pod's end, and go with it.
+func TestBandwidthOfRenamedEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		forget func(p *pod)
+	}{
+		{"told", func(*pod) {}},
+		{"no-prev-result", func(p *pod) { p.prev = nil }},
+		{"no-netns", func(p *pod) { p.netns = "" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newMachine(t)
+			p := m.attach(m.newPod(2, limitedNetwork))
+			host := p.netOwner().HostName("veth")
+			for _, step := range []string{host + " down", host + " name web0", "web0 up"} {
+				m.run(m.host, "ip link set "+step)
+			}
+			limits := p.steps(t, cni.VerbCheck)[1]
+			if err := m.engine.Plugin(limits.Def).Check(t.Context(), limits.Req); err != nil {
+				t.Errorf("CHECK of bandwidth: %v", err)
+			}
+			m.run(m.host, "tc qdisc del dev web0 root")
+			if err := m.engine.Plugin(limits.Def).Check(t.Context(), limits.Req); err == nil || !strings.Contains(err.Error(), "qdisc dev web0") {
+				t.Errorf("CHECK of bandwidth without its qdisc: %v", err)
+			}
+			if diffs, err := m.engine.Repair(t.Context(), []planned.Step{limits}); err != nil || len(diffs) != 1 {
+				t.Errorf("repair: %v, %v", diffs, err)
+			}
+			tc.forget(p)
+			m.del(t, p.attachment)
+			// Without the namespace nothing leads to the end but its mark.
+			if _, err := m.kernel.Collect(t.Context(), "pods", nil, false); err != nil {
+				t.Fatal(err)
+			}
+			if left := m.run(m.host, "tc qdisc show") + m.run(m.host, "ip -br link"); strings.Contains(left, "tbf") || strings.Contains(left, "web0") || strings.Contains(left, "bwp") {
+				t.Errorf("after DEL:\n%s", left)
+			}
+		})
+	}
+}
+
+// TestBandwidthEdges: the kernel takes the smallest and the largest limits, and a pod talks through them.
+func TestBandwidthEdges(t *testing.T) {
+	m := newMachine(t)
+	for i, tc := range []struct {
+		name        string
+		rate, burst uint64
+		want        string
+	}{
+		{"smallest", 8, 12112, "rate 8bit"},
+		{"rounded-down", 15, 12119, "rate 8bit"},
+		{"largest-burst", 8, 8*math.MaxUint32 - 1, "rate 8bit"},
+		{"2^63", 1 << 63, 800000, "rate 9223372Tbit"},
+		{"largest", math.MaxUint64, 8*math.MaxUint32 - 1, "rate 18446744Tbit"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			limit := fmt.Sprintf(`"ingressRate":%d,"ingressBurst":%d,"egressRate":%[1]d,"egressBurst":%[2]d`, tc.rate, tc.burst)
+			head, _, _ := strings.Cut(limitedNetwork, `"ingressRate"`)
+			p := m.attach(m.newPod(i+2, head+limit+"}]}"))
+			if found := m.check(t, p.attachment); found != "" {
+				t.Errorf("CHECK: %s", found)
+			}
+			for _, dev := range []string{"veth", "bwp"} {
+				if got := m.run(m.host, "tc qdisc show dev "+p.netOwner().HostName(dev)); !strings.Contains(got, tc.want+" ") {
+					t.Errorf("%s: %s, want %s", dev, got, tc.want)
+				}
+			}
+			m.run(p.ns, "ping -c1 -W2 10.88.0.1")
+			m.del(t, p.attachment)
+		})
+	}
 }
