@@ -91,6 +91,12 @@ func (c *comparison) links(ctx context.Context) error {
 }
 
 func (c *comparison) compareLink(ctx context.Context, want netstate.Link, d *device) error {
+	if is, err := c.isOtherEnd(ctx, want, d); err != nil || !is {
+		if err == nil {
+			c.note(want, nil)
+		}
+		return err
+	}
 	have, err := c.describe(ctx, d)
 	if err != nil {
 		return err

@@ -177,6 +177,19 @@ func (c *change) explainExist(ctx context.Context, a, b *netstate.Link) (bool, e
 	return true, c.s.k.host.deleteLinks(ctx, d)
 }
 
+// isOtherEnd reports whether d, which has the name of a pod's veth, is the other end of the host's link that want names. A pod can put
+// another interface of the name in its place.
+func (c *comparison) isOtherEnd(ctx context.Context, want netstate.Link, d *device) (bool, error) {
+	if want.Kind != kindVeth || want.Place != netstate.Pod || want.Peer == "" || want.PeerRef().Place != netstate.Host || c.s.pod == c.s.k.host {
+		return true, nil
+	}
+	host, err := c.find(ctx, want.PeerRef())
+	if err != nil || host == nil || host.peer != d.index || d.peer != host.index {
+		return false, err
+	}
+	return c.peerInPod(ctx, host)
+}
+
 // peerInPod reports whether the other end of a host's link is in the session's pod.
 func (w *work) peerInPod(ctx context.Context, d *device) (bool, error) {
 	conn, err := w.conn(netstate.Host)

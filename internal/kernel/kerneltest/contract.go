@@ -47,6 +47,7 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"closed", testClosed},
 		{"make-and-observe", testMakeAndObserve},
 		{"peers", testPeers},
+		{"impostor", testImpostor},
 		{"lost-redirect", testLostRedirect},
 		{"modes", testModes},
 		{"uplink", testUplink},
