@@ -75,6 +75,7 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 		sweep = sweep || byMark
 	}
 	all := netstate.Merge(states...)
+	sweep = sweep || elsewhere(ctx, session, all)
 	e.restore(ctx, steps, leftover{session, inPod, all})
 	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
 	if err := session.Remove(ctx, all, sweep); err != nil {
@@ -90,6 +91,16 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 		errs = append(errs, at(step, "ipam", err))
 	}
 	return errors.Join(errs...)
+}
+
+// elsewhere reports whether elements of s are not where s has them: a program in the list has changed the result, say, and its
+// addresses are not those of ADD any more. What ADD made is then found by its mark.
+func elsewhere(ctx context.Context, session Session, s netstate.State) bool {
+	if len(s.Elements) == 0 {
+		return false
+	}
+	missing, err := session.Diff(ctx, netstate.State{Owner: s.Owner, Elements: s.Elements})
+	return err != nil || len(missing) > 0
 }
 
 // leftState is what an ADD of the step may have left, as far as it can be named now, and whether the

@@ -1,0 +1,55 @@
+package reliability
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/cleat-cni/cleat/internal/filelock"
+)
+
+// The roles that this program is started in by itself.
+const (
+	roleKey    = "CLEAT_RELIABILITY_ROLE"
+	roleWorker = "worker" // does jobs
+	roleHolder = "holder" // holds the lock that is its argument
+)
+
+var (
+	every  = flag.Bool("reliability.every", false, "let the deadline pass at every point, not at a sample of them")
+	rounds = flag.Int("reliability.rounds", 1, "how many rounds of 60 cold ADDs, 16 at a time")
+)
+
+func TestMain(m *testing.M) {
+	switch role := os.Getenv(roleKey); role {
+	case "":
+		os.Exit(m.Run())
+	case roleWorker:
+		exit(work())
+	case roleHolder:
+		exit(holdLock(os.Args[1]))
+	default:
+		exit(fmt.Errorf("unknown role %q", role))
+	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// holdLock is the role holder: it ends with its standard input.
+func holdLock(path string) error {
+	l, err := filelock.Acquire(context.Background(), path)
+	if err != nil {
+		return err
+	}
+	fmt.Println("held")
+	_, _ = os.Stdin.Read(make([]byte, 1)) // however it ends
+	return l.Release()
+}
