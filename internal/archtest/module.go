@@ -71,6 +71,7 @@ func Rules() []Rule {
 		{"context", checkContext},
 		{"sleep", checkSleep},
 		{"setenv", checkSetenv},
+		{"listen", checkListen},
 		{"plugin-folder", checkPluginFolders},
 		{"example", checkExamples},
 	}
