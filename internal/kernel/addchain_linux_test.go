@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -30,7 +32,8 @@ type chain struct {
 	list *libcni.NetworkConfigList
 	k    *kernel.Kernel
 	pod  string
-	made netstate.State // what the last ADD applied
+	last netstate.State // that was applied
+	made netstate.State // by the last ADD
 }
 
 // newChain makes one whose files lie in memory, so that what is measured is this code and the kernel's network, and goes once
@@ -44,7 +47,7 @@ func newChain(tb testing.TB) *chain {
 	tb.Cleanup(func() { os.RemoveAll(dir) })
 	c := &chain{tb: tb, pod: sandbox.Namespace(tb).Path()}
 	c.cni, c.list, c.k = runtimeOf(tb, dir, fmt.Appendf(nil, chainList, dir+"/leases", dir+"/tuning"),
-		func(k *kernel.Kernel) planned.Kernel { return witness{planned.Wrap(k), &c.made} })
+		func(k *kernel.Kernel) planned.Kernel { return witness{planned.Wrap(k), &c.last} })
 	c.add(0)
 	c.del(0)
 	return c
@@ -55,6 +58,7 @@ func (c *chain) add(i int) {
 	if _, err := c.cni.AddNetworkList(context.WithoutCancel(c.tb.Context()), c.list, attachment(c.pod, i)); err != nil {
 		c.tb.Fatal(err)
 	}
+	c.made = c.last
 }
 
 func (c *chain) del(i int) {
@@ -89,28 +93,62 @@ func (w witnessed) Apply(ctx context.Context, s netstate.State) error {
 // than the floor's messages and those named here.
 func TestChainMessages(t *testing.T) {
 	c := newChain(t)
-	var got kernel.Stats
-	sent := func() kernel.Stats {
-		before, were := c.k.Stats(), children(t)
-		c.add(1)
-		after := c.k.Stats()
-		if ran := children(t); ran != were {
-			t.Errorf("ADD started programs: %+v, before %+v", ran, were)
-		}
-		return kernel.Stats{Rtnetlink: after.Rtnetlink - before.Rtnetlink,
-			NftTransactions: after.NftTransactions - before.NftTransactions, NftMessages: after.NftMessages - before.NftMessages}
-	}
-	got = sent()
+	got := c.counted(t, 1)
 	const (
-		asked   = 5 // the bridge, its addresses, whether eth0 is there: for bandwidth, for tuning
+		asked   = 4 // the bridge, its addresses, whether eth0 is there: for bandwidth, for tuning
 		noIPv6  = 1 // the host's end gets no address of IPv6
 		forward = 2 // whether iptables has a chain FORWARD, in either family
 	)
-	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6, NftTransactions: 1, NftMessages: uint64(len(c.made.Elements)) + forward}
+	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6, NftTransactions: 1,
+		NftMessages: uint64(len(c.made.Elements)) + forward}
 	if got != want {
 		t.Errorf("ADD sends %+v, want %+v", got, want)
 	}
-	c.del(1)
+}
+
+// counted goes through ADD and DEL, neither of which may start a program, and returns what the ADD sent.
+func (c *chain) counted(t *testing.T, i int) kernel.Stats {
+	t.Helper()
+	before, were := c.k.Stats(), children(t)
+	c.add(i)
+	after := c.k.Stats()
+	c.del(i)
+	if ran := children(t); ran != were {
+		t.Errorf("programs were started: %+v, before %+v", ran, were)
+	}
+	return kernel.Stats{Rtnetlink: after.Rtnetlink - before.Rtnetlink,
+		NftTransactions: after.NftTransactions - before.NftTransactions, NftMessages: after.NftMessages - before.NftMessages}
+}
+
+// TestChainBesideIptables: that iptables has a chain FORWARD, in which one rule of ours stands for all pods, costs no program
+// either once the rule is there; and an ADD puts it back when somebody has flushed the chain.
+func TestChainBesideIptables(t *testing.T) {
+	t.Setenv("PATH", sandbox.Iptables(t, "nft")+":"+os.Getenv("PATH"))
+	iptables := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("iptables", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("iptables %s: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	iptables("-P", "FORWARD", "DROP")
+	t.Cleanup(func() {
+		iptables("-F", "FORWARD")
+		iptables("-P", "FORWARD", "ACCEPT")
+	})
+	c := newChain(t)
+	for i := range 2 {
+		if rules := iptables("-S", "FORWARD"); strings.Count(rules, "-j ACCEPT") != 1 {
+			t.Errorf("rules of FORWARD:\n%s", rules)
+		}
+		if got := c.counted(t, 2*i+1); got.NftTransactions != 1 {
+			t.Errorf("ADD sends %+v", got)
+		}
+		iptables("-F", "FORWARD")
+		c.add(2*i + 2)
+		c.del(2*i + 2)
+	}
 }
 
 // children is what programs that this process started and waited for have cost: it changes with each.
@@ -127,22 +165,18 @@ func children(t *testing.T) syscall.Rusage {
 type pair struct {
 	*chain
 	floor           *kernel.Floor
-	state           netstate.State
 	low, adds, dels kernel.Clock
 }
 
 func newPair(tb testing.TB) *pair {
 	p := &pair{chain: newChain(tb)}
-	p.add(0)
-	p.state = p.made
-	p.del(0)
 	p.k.Settle()
 	p.floor = kernel.NewFloor(tb, "cni2")
 	return p
 }
 
 func (p *pair) turn(i int) {
-	p.low.Took(p.floor.Add(p.pod, p.state))
+	p.low.Took(p.floor.Add(p.pod, p.made))
 	p.floor.Remove()
 	p.adds.Start()
 	p.add(i)
@@ -153,28 +187,30 @@ func (p *pair) turn(i int) {
 	p.k.Settle()
 }
 
-// ratio is how often the floor goes into an ADD, by the medians.
-func (p *pair) ratio() float64 { return float64(p.adds.Median()) / float64(p.low.Median()) }
+// ratio is how often the floor goes into an ADD, by that percentile of both.
+func (p *pair) ratio(percentile int) float64 {
+	return float64(p.adds.Percentile(percentile)) / float64(p.low.Percentile(percentile))
+}
 
-// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it.
+// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it. What else runs on
+// the machine makes the longer of the two longer: the quicker turns count, and one quiet try of three is enough.
 func TestChainIsNearTheFloor(t *testing.T) {
 	if sandbox.Racing() {
 		t.Skip("the race detector takes its time of one of the two alone")
 	}
-	const turns, most = 15, 3
-	var text string
-	// A machine that is busy takes more of the longer one; one quiet try of three is enough.
+	const turns, percentile, most = 15, 25, 3
 	for range 3 {
 		p := newPair(t)
 		for i := range turns {
 			p.turn(i + 1)
 		}
-		text = fmt.Sprintf("ADD %v, DEL %v, floor of ADD %v: %.2f", p.adds.Median(), p.dels.Median(), p.low.Median(), p.ratio())
-		if t.Log(text); p.ratio() <= most {
+		t.Logf("ADD %v, DEL %v, floor of ADD %v: %.2f; of the medians %.2f", p.adds.Percentile(percentile), p.dels.Percentile(percentile),
+			p.low.Percentile(percentile), p.ratio(percentile), p.ratio(50))
+		if p.ratio(percentile) <= most {
 			return
 		}
 	}
-	t.Errorf("%s, want at most %d", text, most)
+	t.Errorf("an ADD takes more than %d times the floor", most)
 }
 
 // BenchmarkAddChain is an ADD and a DEL of the chain in this process, all of them: configuration, lock, intent, lease, plan, kernel,
@@ -187,8 +223,8 @@ func BenchmarkAddChain(b *testing.B) {
 		i++
 		p.turn(i)
 	}
-	b.ReportMetric(float64(p.low.Median())/1e3, "floor-us")
-	b.ReportMetric(float64(p.adds.Median())/1e3, "add-us")
-	b.ReportMetric(float64(p.dels.Median())/1e3, "del-us")
-	b.ReportMetric(p.ratio(), "floors/add")
+	b.ReportMetric(float64(p.low.Percentile(50))/1e3, "floor-us")
+	b.ReportMetric(float64(p.adds.Percentile(50))/1e3, "add-us")
+	b.ReportMetric(float64(p.dels.Percentile(50))/1e3, "del-us")
+	b.ReportMetric(p.ratio(50), "floors/add")
 }

@@ -21,6 +21,7 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 	if err := context.Cause(ctx); err != nil {
 		return netstate.Facts{}, err
 	}
+	s.openAhead()
 	w := s.begin()
 	defer w.end()
 	var f netstate.Facts
