@@ -95,7 +95,7 @@ func readRecords(stateDir string, log *slog.Logger) records {
 }
 
 // alive reports whether a record of the container names a namespace that is there and, as far as the record tells, the one
-// of then: of the boot bootID, and with the same cookie.
+// of then: of the boot bootID, unless that is not known, and with the same cookie.
 func (rs records) alive(containerID, bootID string) bool {
 	for _, r := range rs {
 		if r.ContainerID == containerID && r.NetNS != "" && r.namespaceLives(bootID) {
@@ -110,7 +110,7 @@ func (r record) namespaceLives(bootID string) bool {
 	if len(r.Cleat) > 0 && json.Unmarshal(r.Cleat, &then) != nil {
 		then = origin{} // somebody else's key of the same name
 	}
-	if then.BootID != "" && then.BootID != bootID {
+	if then.BootID != "" && bootID != "" && then.BootID != bootID {
 		return false
 	}
 	ns, err := netns.Open(r.NetNS)
