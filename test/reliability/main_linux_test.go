@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 
@@ -20,6 +21,8 @@ const (
 var (
 	every  = flag.Bool("reliability.every", false, "let the deadline pass at every point, not at a sample of them")
 	rounds = flag.Int("reliability.rounds", 1, "how many rounds of 60 cold ADDs, 16 at a time")
+	pairs  = flag.Int("reliability.soak", 40, "how many pairs of ADD and DEL the soak makes")
+	seed   = flag.Uint64("reliability.seed", 0, "what decides everything that is random; 0 is another one each time")
 )
 
 func TestMain(m *testing.M) {
@@ -52,4 +55,14 @@ func holdLock(path string) error {
 	fmt.Println("held")
 	_, _ = os.Stdin.Read(make([]byte, 1)) // however it ends
 	return l.Release()
+}
+
+// random is the source of what is random in a test; how to get the same again is logged.
+func random(t *testing.T, stream uint64) *rand.Rand {
+	n := *seed
+	if n == 0 {
+		n = rand.Uint64()
+	}
+	t.Logf("-reliability.seed=%d", n)
+	return rand.New(rand.NewPCG(n, stream))
 }

@@ -10,11 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/libcni"
@@ -27,6 +24,7 @@ type job struct {
 	On     wiring
 	Conf   []byte
 	ID     string
+	In     string           // the pod, if it is not ID's
 	Port   int              // published, if not 0
 	Valid  []cni.Attachment // of a GC
 	Since  time.Time        // when Valid was put together
@@ -121,6 +119,9 @@ func (j job) run(ctx context.Context, s *side, a *answer) error {
 		return err
 	}
 	rt := j.On.attachment(j.ID, j.Port)
+	if j.In != "" {
+		rt.NetNS = j.On.pod(j.In)
+	}
 	switch j.Verb {
 	case verbAdd:
 		res, err := s.AddNetworkList(ctx, list, rt)
@@ -238,13 +239,21 @@ func (w *worker) begin(j job) (end func() (answer, error)) {
 // do has the worker do a job.
 func (w *worker) do(j job) (answer, error) { return w.begin(j)() }
 
+// kill ends the process in the middle of whatever it does.
+func (w *worker) kill() error {
+	err := w.cmd.Process.Kill()
+	_ = w.cmd.Wait() // it was killed
+	w.cmd, w.in = nil, nil
+	return err
+}
+
+// stop ends the process, unless it was killed, and wants it to end well.
 func (w *worker) stop(t testing.TB) {
-	w.in.Close()
-	err := w.cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Sys().(syscall.WaitStatus).Signal() == unix.SIGKILL {
+	if w.cmd == nil {
 		return
 	}
-	if err != nil && w.cmd.ProcessState == nil {
+	w.in.Close()
+	if err := w.cmd.Wait(); err != nil {
 		t.Errorf("worker: %v", err)
 	}
 }
