@@ -25,39 +25,8 @@ func walled(n int, options string) string {
 	  {"type":"firewall"%s}]}`, n, n, n, n, options)
 }
 
-// dockerRules are what Docker makes on a host, in the form of iptables-restore.
-const dockerRules = `*filter
-:INPUT ACCEPT [0:0]
-:FORWARD DROP [0:0]
-:OUTPUT ACCEPT [0:0]
-:DOCKER - [0:0]
-:DOCKER-ISOLATION-STAGE-1 - [0:0]
-:DOCKER-ISOLATION-STAGE-2 - [0:0]
-:DOCKER-USER - [0:0]
--A FORWARD -j DOCKER-USER
--A FORWARD -j DOCKER-ISOLATION-STAGE-1
--A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
--A FORWARD -o docker0 -j DOCKER
--A FORWARD -i docker0 ! -o docker0 -j ACCEPT
--A FORWARD -i docker0 -o docker0 -j ACCEPT
--A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
--A DOCKER-ISOLATION-STAGE-1 -j RETURN
--A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP
--A DOCKER-ISOLATION-STAGE-2 -j RETURN
--A DOCKER-USER -j RETURN
-COMMIT
-`
-
 // counters are what nft prints of the packets that a rule of iptables has seen.
 var counters = regexp.MustCompile(`counter packets \d+ bytes \d+`)
-
-// dockerHost makes the machine one that Docker runs on: it drops what it forwards.
-func (m *machine) dockerHost(programs string) {
-	m.t.Helper()
-	for _, program := range []string{"iptables-restore", "ip6tables-restore"} {
-		m.RunWith(m.Host, programs+"/"+program, dockerRules)
-	}
-}
 
 // onDockerHosts runs a test where Docker's rules are kept by each kind of the programs, once with our own by nftables and
 // once by iptables.
@@ -72,7 +41,7 @@ func onDockerHosts(t *testing.T, run func(t *testing.T, m *machine, programs str
 				if backend == "nftables" {
 					m.iptables = ""
 				}
-				m.dockerHost(programs)
+				m.DockerHost()
 				run(t, m, programs)
 			})
 		}

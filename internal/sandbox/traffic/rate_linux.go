@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"net/netip"
@@ -16,11 +17,12 @@ type Transfer struct {
 	To   *netns.Handle
 	// Skip is how many bytes are not measured: what a limit lets through at once, and the start of the connection.
 	Skip int64
+	MTU  int // of the way; default 1500
 }
 
 // measured is how long a transfer is looked at. A limit makes good what it missed while the machine was busy, up to its burst, so
-// that what disturbs is the time at which the first and the last byte were read: a tenth of a second is 2 % of it.
-const measured = 5 * time.Second
+// that what disturbs is the time at which the first and the last byte were read: a tenth of a second is 3 % of it.
+const measured = 3 * time.Second
 
 // Rate runs a transfer and returns the bits a second, headers of the frames included.
 func (n *Net) Rate(tr Transfer) float64 {
@@ -68,9 +70,10 @@ func (n *Net) Rate(tr Transfer) float64 {
 		}
 		seen += got
 	}
-	segment, frame := 1448.0, 1514.0 // of a connection with timestamps
+	mtu := cmp.Or(tr.MTU, 1500)
+	headers := 20 + 20 + 12 // of IPv4, and of TCP with timestamps
 	if netip.MustParseAddrPort(tr.At).Addr().Is6() {
-		segment = 1428
+		headers += 20
 	}
-	return float64(seen) * 8 * frame / segment / time.Since(start).Seconds()
+	return float64(seen) * 8 * float64(mtu+14) / float64(mtu-headers) / time.Since(start).Seconds()
 }
