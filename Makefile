@@ -75,8 +75,8 @@ fuzz: ## each fuzz target for FUZZTIME
 	@scripts/fuzz $(FUZZTIME)
 
 crash: ## kill and fail the programs at every system call, in every way, for hours; CRASH="-crash.chains=all -crash.time=1m" is a sample
-	@scripts/setup test
-	@$(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
+	@scripts/setup peers
+	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
 
 soak: ## N pairs of ADD and DEL of the whole chain in one process, with the race detector, some killed; nothing grows (N=20000 takes a quarter of an hour)
 	@scripts/setup test

@@ -4,10 +4,13 @@ package crash
 
 import (
 	"context"
+	"crypto/sha512"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,25 +21,62 @@ import (
 	"github.com/cleat-cni/cleat/internal/cli"
 )
 
-// cleat is the command for a verb on a container, which is added with the chain's flags.
+// referenceState is where the reference's cnitool keeps its records, which nobody can change.
+const referenceState = "/var/lib/cni"
+
+// attach is the command for a verb on a container, in the world's form.
+func (w *world) attach(verb, id string, flags ...string) (command, error) {
+	if w.form == reference {
+		return w.cnitool(verb, id)
+	}
+	return w.cleat(verb, id, flags...), nil
+}
+
+// cnitool is the reference's command for a verb on a container.
+func (w *world) cnitool(verb, id string) (command, error) {
+	caps, err := json.Marshal(w.chain.request(id).capabilities())
+	return command{
+		path: filepath.Join(os.Getenv(peersKey), "cnitool"), args: []string{verb, network, w.podPath(id)},
+		env: append(without(os.Environ(), roleKey), "NETCONFPATH="+w.path("conf"), "CNI_PATH="+w.path("bin"), "CAP_ARGS="+string(caps)),
+	}, err
+}
+
+// cleat is our command for a verb on a container, which is added with what the chain asks for.
 func (w *world) cleat(verb, id string, flags ...string) command {
 	if verb == "add" {
-		flags = append(flags, w.chain.flags(id)...)
+		flags = append(flags, w.chain.request(id).flags()...)
 	}
 	return w.command(verb, id, flags...)
 }
 
 func (w *world) command(verb, id string, flags ...string) command {
-	return w.plain(verb, append([]string{network, w.podPath(id), "--id", id}, flags...)...)
+	return w.plain(verb, append([]string{network, w.podPath(id), "--id", w.containerID(id)}, flags...)...)
+}
+
+// containerID is the ID of a container by its name; cnitool makes one of the namespace's path.
+func (w *world) containerID(id string) string {
+	if w.form != reference {
+		return id
+	}
+	sum := sha512.Sum512([]byte(w.podPath(id)))
+	return fmt.Sprintf("cnitool-%x", sum[:10])
+}
+
+// stateDir is where records are.
+func (w *world) stateDir() string {
+	if w.form == reference {
+		return referenceState
+	}
+	return w.path("state")
 }
 
 // plain is a command of cleat in this world.
 func (w *world) plain(verb string, rest ...string) command {
-	how := "--builtin"
-	if w.form == execd {
-		how = "--exec-only"
+	how := "--exec-only"
+	if w.form == builtIn {
+		how = "--builtin"
 	}
-	args := []string{"--conf-dir", w.path("conf"), "--state-dir", w.path("state"), "--plugin-dir", w.path("bin"), how, verb}
+	args := []string{"--conf-dir", w.path("conf"), "--state-dir", w.stateDir(), "--plugin-dir", w.path("bin"), how, verb}
 	return command{path: filepath.Join(w.bin, "cleat"), args: append(args, rest...), env: without(os.Environ(), roleKey)}
 }
 
@@ -45,15 +85,24 @@ func (w *world) setUp(verb, id string) error {
 	if w.form == builtIn {
 		return w.here(verb, id)
 	}
-	return w.must(w.cleat(verb, id))
+	return w.started(verb, id)
+}
+
+// started does a verb in the world's form by a program.
+func (w *world) started(verb, id string) error {
+	cmd, err := w.attach(verb, id)
+	if err != nil {
+		return err
+	}
+	return w.must(cmd)
 }
 
 // here does a verb by the built-in plugins in this process, whatever the world's form is: nothing is started and it takes
 // a tenth of the time. It is for what prepares a run and for what proves that it left nothing in the way.
 func (w *world) here(verb, id string) error {
-	quick := *w
-	quick.form = builtIn
-	cmd := quick.cleat(verb, id)
+	cmd := w.cleat(verb, id)
+	i := slices.Index(cmd.args, verb)
+	cmd.args[i-1] = "--builtin"
 	var stdout, stderr strings.Builder
 	code := cli.Main(context.Background(), cli.Config{
 		Args: cmd.args, Env: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr, Version: "test", NewRunner: w.runner,
@@ -74,9 +123,9 @@ func (w *world) runner(o cli.RunnerOptions) (*builtin.Runner, error) {
 
 // gc is the command for a GC that finds these containers valid.
 func (w *world) gc(timeout time.Duration, valid ...string) (command, error) {
-	c := collection{ConfDir: w.path("conf"), StateDir: w.path("state"), PluginDir: w.path("bin"), ExecOnly: w.form == execd, Timeout: timeout}
+	c := collection{ConfDir: w.path("conf"), StateDir: w.stateDir(), PluginDir: w.path("bin"), ExecOnly: w.form != builtIn, Timeout: timeout}
 	for _, id := range valid {
-		c.Valid = append(c.Valid, cni.Attachment{ContainerID: id, IfName: "eth0"})
+		c.Valid = append(c.Valid, cni.Attachment{ContainerID: w.containerID(id), IfName: "eth0"})
 	}
 	env, err := c.environment()
 	return command{path: w.self, env: env}, err

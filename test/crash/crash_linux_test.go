@@ -146,8 +146,8 @@ func survey(t *testing.T, w *worker, rng *rand.Rand) (turns [][]job, counted str
 		}
 	}
 	for _, c := range chosenChains(t) {
-		for _, f := range []form{builtIn, execd} {
-			for _, verb := range verbs() {
+		for _, f := range forms() {
+			for _, verb := range verbs(f) {
 				plan(c, f, verb)
 			}
 		}

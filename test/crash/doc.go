@@ -8,6 +8,9 @@
 // call does not happen and returns an error; or it hangs until the command's deadline is over and is then
 // interrupted.
 //
+// The plugins run built in, as programs, and, where CLEAT_PEERS is the folder that scripts/peers builds, under the reference's runtime:
+// then the follow-ups are done by that one's cnitool and by cleat.
+//
 // Each worker is a process with network and mount namespaces of its own, where /run/cleat, the boot id and the boot time
 // are its own too. `make crash` runs everything; without flags a sample runs that takes some seconds.
 package crash

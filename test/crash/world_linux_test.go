@@ -24,82 +24,28 @@ const network = "crash"
 const (
 	subject   = "subject"   // is added, deleted and so on while things go wrong
 	bystander = "bystander" // was there before and must notice nothing
-	successor = "successor" // comes afterwards, with the ports of the subject
+	successor = "successor" // comes afterwards, with a port of the subject
 )
-
-// chain is a network's plugins.
-type chain struct {
-	name    string
-	flags   func(id string) []string // that a container is added with
-	plugins func(dataDir string) []map[string]any
-}
-
-func chains() []chain {
-	published := func(id string) []string {
-		if id == bystander {
-			return nil
-		}
-		return []string{"--publish", "8080:80", "--publish", "8053:53/udp"}
-	}
-	return []chain{
-		{name: "bridge", flags: published, plugins: func(dataDir string) []map[string]any {
-			return bridged(dataDir, "nftables")
-		}},
-		{name: "iptables", flags: published, plugins: func(dataDir string) []map[string]any {
-			return bridged(dataDir, "iptables")
-		}},
-		{name: "firewall", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "nftables"), map[string]any{"type": "firewall", "ingressPolicy": "isolated"})
-		}},
-		{name: "firewall-iptables", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "iptables"), map[string]any{"type": "firewall", "backend": "iptables", "ingressPolicy": "same-bridge"})
-		}},
-		{name: "ptp", flags: published, plugins: func(dataDir string) []map[string]any {
-			return []map[string]any{{"type": "ptp", "ipMasq": true, "ipam": hostLocal(dataDir)}, portmap("nftables")}
-		}},
-		{name: "bandwidth", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "nftables"), map[string]any{"type": "bandwidth",
-				"ingressRate": 80_000_000, "ingressBurst": 8_000_000, "egressRate": 80_000_000, "egressBurst": 8_000_000})
-		}},
-		{name: "tuning", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "nftables"), map[string]any{"type": "tuning", "dataDir": dataDir + "/tuning",
-				"mtu": 1400, "promisc": true, "sysctl": map[string]string{"net.core.somaxconn": "500", "net.ipv4.conf.IFNAME.arp_filter": "1"}})
-		}},
-		{name: "static", flags: func(id string) []string {
-			addrs := map[string]string{bystander: "10.99.0.2/24", subject: "10.99.0.3/24", successor: "10.99.0.4/24"}
-			return append(published(id), "--ip", addrs[id])
-		}, plugins: func(string) []map[string]any {
-			static := map[string]any{"type": "static", "routes": []any{map[string]any{"dst": "0.0.0.0/0"}}}
-			return []map[string]any{{"type": "ptp", "capabilities": map[string]any{"ips": true}, "ipam": static}, portmap("nftables")}
-		}},
-	}
-}
-
-// bridged are a bridge with masquerade and leases, and published ports.
-func bridged(dataDir, backend string) []map[string]any {
-	return []map[string]any{{
-		"type": "bridge", "bridge": "cni0", "ipMasq": true, "ipMasqBackend": backend, "isDefaultGateway": true, "ipam": hostLocal(dataDir),
-	}, portmap(backend)}
-}
-
-func hostLocal(dataDir string) map[string]any {
-	return map[string]any{
-		"type": "host-local", "dataDir": dataDir, "routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
-		"ranges": []any{[]any{map[string]any{"subnet": "10.99.0.0/24"}}},
-	}
-}
-
-func portmap(backend string) map[string]any {
-	return map[string]any{"type": "portmap", "backend": backend, "capabilities": map[string]any{"portMappings": true}}
-}
 
 // form is how the plugins run.
 type form string
 
 const (
-	builtIn form = "built-in"
-	execd   form = "exec"
+	builtIn   form = "built-in"
+	execd     form = "exec"
+	reference form = "cnitool" // under the reference's runtime
 )
+
+// peersKey is the variable with the folder of the reference's programs, which scripts/peers builds.
+const peersKey = "CLEAT_PEERS"
+
+// forms are those that can be tried here.
+func forms() []form {
+	if os.Getenv(peersKey) == "" {
+		return []form{builtIn, execd}
+	}
+	return []form{builtIn, execd, reference}
+}
 
 // setup is what all worlds of a worker share.
 type setup struct {
@@ -132,8 +78,10 @@ func (s setup) mounts() error {
 	if err := os.MkdirAll("/run/cleat", 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("tmpfs", "/run/cleat", "tmpfs", 0, "mode=0755"); err != nil {
-		return fmt.Errorf("mount on /run/cleat: %w", err)
+	for _, dir := range []string{"/run/cleat", referenceState} {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
+			return fmt.Errorf("mount on %s: %w", dir, err)
+		}
 	}
 	for name, over := range map[string]string{"boot_id": "/proc/sys/kernel/random/boot_id", "stat": "/proc/stat"} {
 		file := filepath.Join(s.base, name)
@@ -190,7 +138,7 @@ func (w *world) furnish() error {
 	if err := w.booted(w.bootID(), time.Now().Add(-2*time.Hour)); err != nil {
 		return err
 	}
-	if err := emptyDir("/run/cleat"); err != nil {
+	if err := errors.Join(emptyDir("/run/cleat"), emptyDir(referenceState)); err != nil {
 		return err
 	}
 	for _, dir := range []string{"conf", "bin", "ns"} {
