@@ -23,7 +23,7 @@ const sysModule = "golang.org/x/sys"
 // reported.
 func layers() []layer {
 	return []layer{
-		{dirs: []string{"cni", "netstate", "internal/dbus", "internal/nearmiss", "internal/testsum"}},
+		{dirs: []string{"cni", "netstate", "internal/dbus", "internal/nearmiss", "internal/output", "internal/testsum"}},
 		{dirs: []string{"plugin"}, module: []string{"cni", "netstate", "internal/netns", "internal/pluginexec"}},
 		{dirs: []string{"planned"}, module: []string{"cni", "netstate", "plugin"}},
 		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases", "internal/originals"}},
@@ -48,8 +48,8 @@ func layers() []layer {
 		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/filelock", "internal/firewalld", "internal/netns", "internal/ownfile"},
 			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
-		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns"},
-			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns",
+			"internal/output"}, foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 		{dirs: []string{"cmd/*"}, module: []string{"cni", "libcni", "plugin", "planned", "plugins", "internal/builtin", "internal/cli", "internal/kernel",
 			"internal/leases", "internal/nearmiss", "internal/originals"}},
 		{dirs: []string{"test/*"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
@@ -175,8 +176,8 @@ func (ck *checker) of(network string, rt *libcni.RuntimeConf, f finding) finding
 // writeFindings prints findings, and returns errFound if there are any.
 func (a *app) writeFindings(found []finding) error {
 	var err error
-	if a.output.structured() {
-		err = writeStructured(a.cfg.Stdout, a.output, found)
+	if a.output.Structured() {
+		err = output.WriteStructured(a.cfg.Stdout, a.output, found)
 	} else {
 		for _, f := range found {
 			err = errors.Join(err, f.write(a.cfg.Stdout))
@@ -201,7 +202,7 @@ func (f finding) write(w io.Writer) error {
 		lines = []string{"want:       " + f.Want, "have:       " + f.Have}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, printable(f.prefix()+line)); err != nil {
+		if _, err := fmt.Fprintln(w, output.Printable(f.prefix()+line)); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -121,11 +122,11 @@ func (r *repairer) one(ctx context.Context, list *libcni.NetworkConfigList, rt *
 
 // writeRepairs prints what was repaired, and on standard error what is still wrong; then it returns errFound.
 func (a *app) writeRepairs(r *repairer, err error) error {
-	if err != nil && a.output.structured() {
+	if err != nil && a.output.Structured() {
 		return err // which is the one object that is printed
 	}
-	if a.output.structured() {
-		err = writeStructured(a.cfg.Stdout, a.output, r.changed)
+	if a.output.Structured() {
+		err = output.WriteStructured(a.cfg.Stdout, a.output, r.changed)
 	} else {
 		for _, f := range r.changed {
 			err = errors.Join(err, f.writeRepaired(a.cfg.Stdout))
@@ -153,7 +154,7 @@ func (f finding) writeRepaired(w io.Writer) error {
 		lines = []string{"removed: " + f.Have}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, printable(f.prefix()+line)); err != nil {
+		if _, err := fmt.Fprintln(w, output.Printable(f.prefix()+line)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -87,8 +88,8 @@ func (a *app) show(ctx context.Context, t target) error {
 		e.Hint = didYouMean(t.id, containerIDs(all))
 		return e
 	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, view)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, view)
 	}
 	return a.writeDetails(view)
 }
@@ -98,7 +99,7 @@ func (a *app) writeDetails(view containerView) error {
 	tw := tabwriter.NewWriter(&buf, 0, 8, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(tw, "%s\t%s\n", name, printable(value))
+			fmt.Fprintf(tw, "%s\t%s\n", name, output.Printable(value))
 		}
 	}
 	for i, d := range view.Attachments {
@@ -129,7 +130,7 @@ func (a *app) writeDetails(view containerView) error {
 		line("Plugins", pluginsOf(d.Config))
 		line("Record", d.File)
 	}
-	return flush(a.cfg.Stdout, tw, &buf)
+	return output.Flush(a.cfg.Stdout, tw, &buf)
 }
 
 // hiddenCapabilities are the values of the capabilities of CONVENTIONS.md, and a sign in the place of those that nobody knows.
