@@ -12,8 +12,9 @@ SUM       := $(GO) run ./internal/testsum $(if $(CLEAT_COUNTS),-o $(CLEAT_COUNTS
 PACKAGES  := ./...
 FUZZTIME  ?= 5s
 CRASH     ?= -crash.chains=all -crash.time=0 -crash.kills=500 -crash.rounds=20 -crash.workers=4
+N         ?= 2000
 
-.PHONY: help demo build test check bench bench1 install race fuzz crash interop fmt vet staticcheck fix cross tidy generated clean
+.PHONY: help demo build test check bench bench1 install race fuzz crash soak interop fmt vet staticcheck fix cross tidy generated clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t what; do printf '  make %-12s %s\n' "$$t" "$$what"; done
@@ -74,8 +75,12 @@ fuzz: ## each fuzz target for FUZZTIME
 	@scripts/fuzz $(FUZZTIME)
 
 crash: ## kill and fail the programs at every system call, in every way, for hours; CRASH="-crash.chains=all -crash.time=1m" is a sample
+	@scripts/setup peers
+	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
+
+soak: ## N pairs of ADD and DEL of the whole chain in one process, with the race detector, some killed; nothing grows (N=20000 takes a quarter of an hour)
 	@scripts/setup test
-	@$(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
+	@$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak$$' -exec $(SANDBOX) ./test/reliability -reliability.soak=$(N)
 
 install: build ## cleat, the plugins with a link for each (INSTALLFLAGS=--force: also in place of others), and a default network if there is none
 	@install -d $(DESTDIR)$(PREFIX)/bin

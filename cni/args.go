@@ -11,16 +11,19 @@ type Args [][2]string
 const ignoreUnknown = "IgnoreUnknown"
 
 // ParseArgs reads CNI_ARGS: K=V;K2=V2. A value may hold = signs; empty pairs, as a
-// trailing semicolon makes them, are passed over. Code 4.
+// trailing semicolon makes them, are passed over. Code 4. The error doesn't quote the text: what is no pair may be the rest of a
+// secret that holds a semicolon.
 func ParseArgs(s string) (Args, error) {
 	var args Args
+	n := 0
 	for pair := range strings.SplitSeq(s, ";") {
+		n++
 		if pair == "" {
 			continue
 		}
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, Errorf(CodeInvalidEnvironment, "CNI_ARGS: %q is no pair KEY=value", pair).
+			return nil, Errorf(CodeInvalidEnvironment, "CNI_ARGS: part %d is no pair KEY=value", n).
 				WithHint("separate pairs with ; and write each as KEY=value")
 		}
 		args = append(args, [2]string{key, value})
@@ -46,6 +49,22 @@ func (a Args) Get(key string) (string, bool) {
 	}
 	return "", false
 }
+
+// Hidden returns the pairs as they may be shown and logged: the values of those that say who the pod is and which addresses it
+// wants, which people look for, and a sign in the place of all others.
+func (a Args) Hidden() Args {
+	known := []string{ignoreUnknown, "IP", "GATEWAY", "MAC", "K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_INFRA_CONTAINER_ID", "K8S_POD_UID"}
+	hidden := slices.Clone(a)
+	for i := range hidden {
+		if !slices.Contains(known, hidden[i][0]) {
+			hidden[i][1] = HiddenValue
+		}
+	}
+	return hidden
+}
+
+// HiddenValue stands in the place of a value that may be a secret.
+const HiddenValue = "…"
 
 // IgnoreUnknown reports whether the runtime asked plugins to pass over keys they do
 // not know (IgnoreUnknown=1 or true, in any case).

@@ -1,6 +1,7 @@
 package cni_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,5 +74,24 @@ func TestArgsOnly(t *testing.T) {
 			}
 			wantError(t, err, cni.CodeInvalidEnvironment, tt.want)
 		})
+	}
+}
+
+// TestSecretsInArgs: neither what is shown of arguments nor an error about them has the value of one that nobody knows.
+func TestSecretsInArgs(t *testing.T) {
+	args, err := cni.ParseArgs("IgnoreUnknown=1;K8S_POD_NAME=web;TOKEN=s3cret;IP=10.0.0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := args.Hidden().String(), "IgnoreUnknown=1;K8S_POD_NAME=web;TOKEN=…;IP=10.0.0.5"; got != want {
+		t.Errorf("Hidden() = %q, want %q", got, want)
+	}
+	if value, _ := args.Get("TOKEN"); value != "s3cret" {
+		t.Errorf("the value itself became %q", value)
+	}
+	for _, text := range []string{"TOKEN=a;s3cret", "s3cret", "=s3cret"} {
+		if _, err := cni.ParseArgs(text); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("ParseArgs(%q): %v", text, err)
+		}
 	}
 }

@@ -29,12 +29,13 @@ func (c *CNI) AddNetworkList(ctx context.Context, list *NetworkConfigList, rt *R
 	if err := c.checkAdd(op); err != nil {
 		return nil, op.wrap("add", err)
 	}
+	cookie := readCookie(op.rt.NetNS)
 	l, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
 		return nil, op.wrap("add", err)
 	}
 	defer unlock(l)
-	result, err := c.add(ctx, op)
+	result, err := c.add(ctx, op, cookie)
 	if err != nil {
 		return nil, op.wrap("add", err)
 	}
@@ -86,17 +87,26 @@ func (c *CNI) warnCapabilities(op *operation) {
 	}
 }
 
+// readCookie begins to read the cookie of a namespace, which takes a thread there and back, and returns what waits for it. Without
+// one, as on an older kernel, it is 0: then the path alone says whether the namespace lives.
+func readCookie(path string) func() uint64 {
+	read := make(chan uint64, 1)
+	go func() {
+		cookie, _ := netns.CookieOf(path) // the plugins will tell what is wrong with the path
+		read <- cookie
+	}()
+	return func() uint64 { return <-read }
+}
+
 // add is the part of ADD under the lock.
-func (c *CNI) add(ctx context.Context, op *operation) (*cni.Result, error) {
+func (c *CNI) add(ctx context.Context, op *operation, cookie func() uint64) (*cni.Result, error) {
 	if err := c.clearOld(ctx, op); err != nil {
 		return nil, err
 	}
 	rec := &record{
 		key: op.key(), netns: op.rt.NetNS, args: op.rt.Args, caps: op.caps, config: op.list.Bytes,
-		added: c.now().UTC(), bootID: c.bootID, list: op.list.effective(),
+		added: c.now().UTC(), bootID: c.bootID, list: op.list.effective(), cookie: cookie(),
 	}
-	// Without a cookie, as on an older kernel, the path alone says whether the namespace lives.
-	rec.cookie, _ = netns.CookieOf(op.rt.NetNS)
 	if rec.config == nil {
 		rec.config = rec.list
 	}
@@ -105,6 +115,7 @@ func (c *CNI) add(ctx context.Context, op *operation) (*cni.Result, error) {
 	}
 	result, ran, err := c.runAdd(ctx, op, rec)
 	if err == nil {
+		rec.done = c.now().UTC()
 		if err = c.store.finish(rec); err == nil {
 			return result, nil
 		}
@@ -241,6 +252,14 @@ func (c *CNI) clearOld(ctx context.Context, op *operation) error {
 func (e *entry) age(now time.Time) string {
 	at := e.time()
 	return fmt.Sprintf("%s ago, at %s", now.Sub(at).Round(time.Second), at.Format(time.RFC3339))
+}
+
+// finished is when the entry's ADD had run, or, if it never came to that, when it began.
+func (e *entry) finished() time.Time {
+	if e.rec != nil && !e.rec.done.IsZero() {
+		return e.rec.done
+	}
+	return e.time()
 }
 
 func (e *entry) time() time.Time {

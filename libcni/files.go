@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // maxConfFile is the size of the largest configuration file that is read, in bytes.
@@ -70,13 +71,13 @@ func scan(dir string, extensions []string) (files []string, ignored []IgnoredFil
 // errFolder is a folder that has the name of a configuration file.
 var errFolder = errors.New("a folder, not a file")
 
-// refuseOpen refuses a file or folder that everybody can write to, where what a configuration says is done as root.
+// refuseOpen refuses a file or folder that everybody can write to, where what a configuration or a record says is done as root.
 func refuseOpen(path string, info fs.FileInfo) error {
-	perm := info.Mode().Perm()
-	if os.Geteuid() != 0 || perm&0o002 == 0 {
+	if !ownfile.OpenToAll(info) {
 		return nil
 	}
-	return cni.Errorf(cni.CodeInvalidConfig, "%s: everybody can write to it (mode %04o), and what is configured there runs as root: chmod o-w it", path, perm).
+	perm := info.Mode().Perm()
+	return cni.Errorf(cni.CodeInvalidConfig, "%s: everybody can write to it (mode %04o), and what is written there is done as root: chmod o-w it", path, perm).
 		WithHint("chmod o-w %s, after a look at who wrote what is there", path)
 }
 

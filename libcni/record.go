@@ -28,6 +28,7 @@ type record struct {
 	config []byte          // the network's configuration as it was read
 	result json.RawMessage // of the last plugin, as it wrote it; nil in an intent
 	added  time.Time       // when ADD began; zero if another library wrote the record
+	done   time.Time       // when its last plugin had run; zero in an intent, and if another library wrote the record
 	bootID string
 	cookie uint64          // of the namespace; 0 is unknown
 	list   json.RawMessage // the list as it was run; nil if another library wrote the record
@@ -46,6 +47,7 @@ type wireRecord struct {
 	CapabilityArgs map[string]json.RawMessage `json:"capabilityArgs,omitempty"`
 	Result         json.RawMessage            `json:"result,omitempty"`
 	Cleat          *wireExtra                 `json:"cleat,omitempty"`
+	Done           time.Time                  `json:"cleatDone,omitzero"` // beside the result, as it is known only then
 }
 
 // wireExtra is what only this library writes and reads.
@@ -79,7 +81,11 @@ func (r *record) encodeResult() ([]byte, error) {
 	if err := json.Compact(buf, r.result); err != nil {
 		return nil, fmt.Errorf("encode record of %s: %w", r.key, err)
 	}
-	buf.WriteString("}\n")
+	done, err := json.Marshal(r.done)
+	if err != nil {
+		return nil, fmt.Errorf("encode record of %s: %w", r.key, err)
+	}
+	fmt.Fprintf(buf, ",\"cleatDone\":%s}\n", done)
 	return buf.Bytes(), nil
 }
 
@@ -121,7 +127,7 @@ func decodeRecord(data []byte) (*record, error) {
 	}
 	r := &record{
 		key:   key{w.NetworkName, w.ContainerID, w.IfName},
-		netns: w.NetNS, args: w.Args, caps: w.CapabilityArgs, config: w.Config, result: w.Result,
+		netns: w.NetNS, args: w.Args, caps: w.CapabilityArgs, config: w.Config, result: w.Result, done: w.Done,
 	}
 	if r.network == "" || r.containerID == "" || r.ifName == "" {
 		return nil, errors.New("record doesn't name network, container and interface")

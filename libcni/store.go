@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleat-cni/cleat/internal/atomicfile"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 const (
@@ -80,23 +80,18 @@ func (s store) find(k key) *entry {
 // intent returns the intent of an attachment, as find does the record.
 func (s store) intent(k key) *entry { return readEntry(s.intentPath(k), decodeIntent) }
 
-// readEntry reads one file; nil if there is none.
+// readEntry reads one file; nil if there is none. What is no file of ours, or may be another user's word, can't be read: DEL runs the plugins
+// that a record names.
 func readEntry(path string, decode func([]byte) (*record, error)) *entry {
 	e := &entry{path: path}
-	info, err := os.Stat(path)
-	if err != nil {
-		if _, gone := os.Lstat(path); gone != nil && !errors.Is(gone, fs.ErrPermission) {
-			return nil
-		}
-		e.err = err // a dead link, or nothing for us to see
-		return e
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil:
+		e.mod = info.ModTime()
+	case !errors.Is(err, fs.ErrPermission):
+		return nil
 	}
-	e.mod = info.ModTime()
-	if !info.Mode().IsRegular() { // opening a FIFO would wait for its writer
-		e.err = fmt.Errorf("%s: not a regular file", path)
-		return e
-	}
-	data, err := readRecordFile(path)
+	data, err := ownfile.Read(path, maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -109,26 +104,13 @@ func readEntry(path string, decode func([]byte) (*record, error)) *entry {
 	return e
 }
 
-func readRecordFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
-	if err == nil && len(data) > maxRecord {
-		err = fmt.Errorf("larger than %d MiB", maxRecord>>20)
-	}
-	return data, err
-}
-
 // begin writes the intent. That the records' folder can be written to is found out here, before any plugin runs.
 func (s store) begin(r *record) error {
 	data, err := r.encodeIntent()
 	if err != nil {
 		return err
 	}
-	if err := makeWritable(s.results()); err != nil {
+	if err := errors.Join(makeWritable(s.results()), s.private()); err != nil {
 		return fmt.Errorf("prepare record of %s: %w", r.key, err)
 	}
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
@@ -156,13 +138,30 @@ func (s store) complete(r *record) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(s.intentPath(r.key), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := ownfile.Open(s.intentPath(r.key), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return fmt.Errorf("write record of %s: %w", r.key, err)
 	}
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write record of %s: %w", r.key, err)
+	}
+	return nil
+}
+
+// private refuses folders that everybody can write to: a record says which plugins DEL runs.
+func (s store) private() error {
+	for _, dir := range []string{s.dir, s.results(), s.adding()} {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = refuseOpen(dir, info)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -216,7 +215,7 @@ func move(from, to string) error {
 	if err == nil {
 		return nil
 	}
-	data, readErr := os.ReadFile(from)
+	data, readErr := ownfile.Read(from, maxRecord)
 	if readErr != nil {
 		return fmt.Errorf("write record: %w", err)
 	}

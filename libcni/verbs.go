@@ -123,7 +123,7 @@ func (c *CNI) GetStatusNetworkList(ctx context.Context, list *NetworkConfigList)
 type GCArgs struct {
 	// ValidAttachments are kept, all others of the network are freed. Empty means that none is valid.
 	ValidAttachments []cni.Attachment
-	// Since is when ValidAttachments was put together: an attachment that was added later is kept, since it can't
+	// Since is when ValidAttachments was put together: an attachment whose ADD returned later is kept, since it can't
 	// be in there. Default: the time of the call.
 	Since time.Time
 }
@@ -178,7 +178,7 @@ func (c *CNI) gc(ctx context.Context, op *operation, valid []cni.Attachment, sin
 		if slices.Contains(valid, a) {
 			continue
 		}
-		if e.time().After(since) {
+		if e.finished().After(since) {
 			valid = append(valid, a)
 			continue
 		}

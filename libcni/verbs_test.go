@@ -285,6 +285,31 @@ func TestGCKeepsWhatIsNewer(t *testing.T) {
 	}
 }
 
+// TestGCKeepsWhatWasBeingAdded when the list of valid attachments was put together, and is attached by the time that GC comes to it.
+func TestGCKeepsWhatWasBeingAdded(t *testing.T) {
+	k := newKit(t)
+	list := network(t, "1.1.0", "a")
+	var since time.Time
+	k.plugins["a"] = verbs{cni.VerbAdd: func(call libcni.Call) ([]byte, error) {
+		since = time.Now()
+		return silent(call)
+	}}
+	k.mustAdd(t, list, attachment())
+	k.calls()
+	if err := k.GCNetworkList(t.Context(), list, &libcni.GCArgs{Since: since}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"GC a"}, k.lines()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if err := k.GCNetworkList(t.Context(), list, &libcni.GCArgs{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"DEL a", "GC a"}, k.lines()); diff != "" {
+		t.Errorf("calls of a GC with a later list (-want +got):\n%s", diff)
+	}
+}
+
 // TestGCGoesOnAfterErrors and returns all of them.
 func TestGCGoesOnAfterErrors(t *testing.T) {
 	k := newKit(t)

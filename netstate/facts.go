@@ -14,6 +14,9 @@ type Query struct {
 	Files           []string // the content of these files of the host
 	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
 	NFTables bool
+	// Elements: which of these are there and their owner's. Tables declare their sets.
+	Elements []Element
+	Tables   []Table
 	// Forward: which families have a chain FORWARD in iptables' table filter.
 	Forward bool
 }
@@ -33,6 +36,7 @@ type Facts struct {
 	Files   map[string]string // by path, those that exist
 	// NoNFTables: it was asked, and this kernel has no nf_tables.
 	NoNFTables bool
+	Elements   []Element // those that are there
 	// Forward are the families, ip and ip6, of which it was asked and is true.
 	Forward []string
 }
@@ -53,6 +57,11 @@ func (f Facts) Sysctl(p Place, name string) (string, bool) {
 		return "", false
 	}
 	return f.Sysctls[i].Value, true
+}
+
+// HasElement reports whether the element was seen.
+func (f Facts) HasElement(e Element) bool {
+	return slices.ContainsFunc(f.Elements, func(o Element) bool { return o.Key() == e.Key() })
 }
 
 // AddrsOf returns the addresses that were seen on the link.

@@ -35,17 +35,19 @@ func Merge(states ...State) State {
 	return all
 }
 
-// foldAdjusted gives what only adjusts a link to the one that makes it, so that it is made as it shall be.
+// foldAdjusted gives what only adjusts a link to the one that makes it, so that it is made as it shall be, or to the first that adjusts it.
 func foldAdjusted(links []Link) []Link {
 	var kept []Link
 	for _, l := range links {
-		if l.Kind != "" || l.Shared || !slices.ContainsFunc(links, func(o Link) bool { return o.Kind != "" && o.Ref() == l.Ref() }) {
+		first := !slices.ContainsFunc(kept, func(o Link) bool { return o.takes(l) })
+		made := slices.ContainsFunc(links, func(o Link) bool { return o.Kind != "" && o.takes(l) })
+		if !l.adjusts() || first && !made {
 			kept = append(kept, l)
 		}
 	}
 	for _, l := range links {
-		i := slices.IndexFunc(kept, func(o Link) bool { return o.Kind != "" && o.Ref() == l.Ref() })
-		if l.Kind != "" || l.Shared || i < 0 {
+		i := slices.IndexFunc(kept, func(o Link) bool { return o.takes(l) })
+		if !l.adjusts() || i < 0 {
 			continue
 		}
 		m := &kept[i]
@@ -56,13 +58,49 @@ func foldAdjusted(links []Link) []Link {
 	return kept
 }
 
-// latest appends values; of two for one name the later counts.
+// adjusts reports whether o changes a link that is there, for its owner.
+func (o Link) adjusts() bool { return o.Kind == "" && !o.Shared }
+
+// takes reports whether what adjusts l is part of o.
+func (o Link) takes(l Link) bool { return o.Ref() == l.Ref() && (o.Kind != "" || o.adjusts()) }
+
+// latest appends values; of two for one name the later counts. One that is set before the links are up stays beside one that is set
+// afterwards: what comes up in between needs it.
 func latest(all, more []Sysctl) []Sysctl {
 	for _, s := range more {
-		all = slices.DeleteFunc(slices.Clone(all), func(o Sysctl) bool { return o.Key() == s.Key() && o.String() != s.String() })
+		all = slices.DeleteFunc(slices.Clone(all), func(o Sysctl) bool {
+			return o.Key() == s.Key() && o.String() != s.String() && (o.AfterUp || !s.AfterUp)
+		})
 	}
 	return union(all, more)
 }
+
+// Settled is what there is to be seen of s once all of it is made: of values that are set one after the other the last, also
+// where a link is made with another.
+func (s State) Settled() State {
+	settled := s
+	settled.Sysctls, settled.Links = nil, slices.Clone(s.Links)
+	for i, v := range s.Sysctls {
+		replaces := func(o Sysctl) bool { return o.Key() == v.Key() && (o.AfterUp || !v.AfterUp) }
+		if !slices.ContainsFunc(s.Sysctls[i+1:], replaces) {
+			settled.Sysctls = append(settled.Sysctls, v)
+		}
+	}
+	facts := Facts{Sysctls: settled.Sysctls}
+	for i := range settled.Links {
+		l := &settled.Links[i]
+		if value, ok := facts.Sysctl(l.Place, "net/ipv4/conf/"+l.Name+"/arp_notify"); ok && value == "0" {
+			l.ARPNotify = false
+		}
+		if value, ok := facts.Sysctl(l.Place, "net/ipv6/conf/"+l.Name+"/addr_gen_mode"); ok && value != addrGenModeNone {
+			l.NoIPv6 = false
+		}
+	}
+	return settled
+}
+
+// addrGenModeNone is the value of addr_gen_mode that [Link.NoIPv6] sets (IN6_ADDR_GEN_MODE_NONE).
+const addrGenModeNone = "1"
 
 // union appends the objects of more that all does not hold in just the same form.
 func union[T Object](all, more []T) []T {

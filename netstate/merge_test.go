@@ -3,6 +3,8 @@ package netstate_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -21,5 +23,53 @@ func TestMergeAdjusts(t *testing.T) {
 	}
 	if want := 1500; made.Links[0].MTU != want || made.Links[0].MAC != "02:00:00:00:00:01" {
 		t.Errorf("the state that was merged changed: %s", made)
+	}
+}
+
+// TestSettled: the last value for a name is what is there in the end. What is set before the links are up is set all the same.
+func TestSettled(t *testing.T) {
+	made := netstate.State{
+		Links: []netstate.Link{
+			{Place: netstate.Host, Name: "veth1", Kind: "veth", Peer: "eth0", PeerPlace: netstate.Pod, NoIPv6: true},
+			{Place: netstate.Pod, Name: "eth0", Kind: "veth", Peer: "veth1", PeerPlace: netstate.Host, ARPNotify: true},
+		},
+		Sysctls: []netstate.Sysctl{{Place: netstate.Pod, Name: "net/a", Value: "0"}, {Place: netstate.Host, Name: "net/a", Value: "0"}},
+	}
+	tuned := netstate.State{Sysctls: []netstate.Sysctl{
+		{Place: netstate.Pod, Name: "net/a", Value: "1", AfterUp: true},
+		{Place: netstate.Pod, Name: "net/ipv4/conf/eth0/arp_notify", Value: "0", AfterUp: true},
+		{Place: netstate.Host, Name: "net/ipv6/conf/veth1/addr_gen_mode", Value: "0", AfterUp: true},
+	}}
+	again := netstate.State{Sysctls: []netstate.Sysctl{{Place: netstate.Pod, Name: "net/a", Value: "2", AfterUp: true}}}
+	const tail = `pod  sysctl net/ipv4/conf/eth0/arp_notify value 0 after_up
+host sysctl net/ipv6/conf/veth1/addr_gen_mode value 0 after_up
+pod  sysctl net/a value 2 after_up
+`
+	all := netstate.Merge(made, tuned, again)
+	want := `host link veth1 kind veth peer pod/eth0 noipv6
+pod  link eth0 kind veth peer host/veth1 arp_notify
+pod  sysctl net/a value 0
+host sysctl net/a value 0
+` + tail
+	if diff := cmp.Diff(want, all.String()); diff != "" {
+		t.Errorf("merged (-want +got)\n%s", diff)
+	}
+	want = `host link veth1 kind veth peer pod/eth0
+pod  link eth0 kind veth peer host/veth1
+host sysctl net/a value 0
+` + tail
+	if diff := cmp.Diff(want, all.Settled().String()); diff != "" {
+		t.Errorf("settled (-want +got)\n%s", diff)
+	}
+}
+
+// TestMergeAdjustersOfOne: of several that adjust a link which nobody makes the last counts, and whether it is up is the first's affair.
+func TestMergeAdjustersOfOne(t *testing.T) {
+	adjuster := func(mtu int, down bool) netstate.State {
+		return netstate.State{Links: []netstate.Link{{Place: netstate.Pod, Name: "eth0", MTU: mtu, TxQLen: 7, Down: down}}}
+	}
+	merged := netstate.Merge(adjuster(1400, false), adjuster(1300, true))
+	if got, want := merged.String(), "pod  link eth0 mtu 1300 txqlen 7\n"; got != want {
+		t.Errorf("merged %q, want %q", got, want)
 	}
 }

@@ -191,6 +191,9 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 	if err != nil {
 		return Plan{}, at(step, "observe", err)
 	}
+	for _, before := range r.plans {
+		seen = withElements(seen, q, before.State)
+	}
 	p, err := b.plan(in, seen)
 	if err != nil {
 		return Plan{}, at(step, "plan", err)
@@ -202,6 +205,17 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 		p.Why = step.why(in, seen, p)
 	}
 	return p, nil
+}
+
+// withElements is seen as it will be once a state of an earlier step is made: with those elements of it that q asks for.
+func withElements(seen netstate.Facts, q netstate.Query, s netstate.State) netstate.Facts {
+	for _, e := range q.Elements {
+		same := func(o netstate.Element) bool { return o.Key() == e.Key() && o.Owner == e.Owner }
+		if !seen.HasElement(e) && slices.ContainsFunc(s.Elements, same) {
+			seen.Elements = append(slices.Clone(seen.Elements), e)
+		}
+	}
+	return seen
 }
 
 // ofHost is a query without what it asks of the pod, for where none is open.

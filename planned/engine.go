@@ -133,6 +133,9 @@ func (e *Engine) Plugin(d Definition) plugin.Plugin {
 type Step struct {
 	Def Definition
 	Req *plugin.Request
+	// Followed: plugins follow in the list that are not among the steps. CHECK and repair then leave alone what those may have
+	// changed without the result telling.
+	Followed bool
 }
 
 // undoing returns a context for undoing, which outlives the caller's.

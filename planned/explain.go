@@ -103,7 +103,7 @@ func (s Step) without(in Input, key string, seen netstate.Facts) (Plan, bool) {
 	req := *in.Request
 	conf.CNIVersion = in.Conf.CNIVersion
 	req.Conf = conf
-	b, err := Step{s.Def, &req}.parse()
+	b, err := (Step{Def: s.Def, Req: &req}).parse()
 	if err != nil {
 		return Plan{}, false
 	}

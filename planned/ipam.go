@@ -169,9 +169,9 @@ func wantedLeases(p netstate.Pool, req *plugin.Request) []netstate.Lease {
 
 // GC frees what is held by no valid attachment.
 func (v *ipamVerbs) GC(ctx context.Context, req *plugin.Request) error {
-	return v.engine.gc(ctx, Step{v.def, req})
+	return v.engine.gc(ctx, Step{Def: v.def, Req: req})
 }
 
 func (v *ipamVerbs) at(req *plugin.Request, step string, err error) error {
-	return at(Step{v.def, req}, step, err)
+	return at(Step{Def: v.def, Req: req}, step, err)
 }

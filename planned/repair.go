@@ -18,13 +18,9 @@ func (e *Engine) Repair(ctx context.Context, steps []Step) ([]netstate.Differenc
 		return nil, at(steps[0], "open", err)
 	}
 	defer session.Close()
-	var states []netstate.State
-	for _, step := range steps {
-		s, err := recordedState(ctx, session, step)
-		if err != nil {
-			return nil, at(step, "plan", err)
-		}
-		states = append(states, s)
+	made, err := recordedStates(ctx, session, steps)
+	if err != nil {
+		return nil, err
 	}
 	var diffs []netstate.Difference
 	for _, step := range steps {
@@ -34,13 +30,12 @@ func (e *Engine) Repair(ctx context.Context, steps []Step) ([]netstate.Differenc
 			return diffs, at(step, "ipam", err)
 		}
 	}
-	all := netstate.Merge(states...)
-	wrong, err := session.Diff(ctx, all)
+	wrong, err := session.Diff(ctx, made.judged())
 	diffs = append(diffs, wrong...)
 	if err != nil || len(wrong) == 0 {
 		return diffs, at(steps[0], "check", err)
 	}
-	r := newRepair(all, wrong)
+	r := newRepair(made.all(), wrong)
 	if err := session.Remove(ctx, r.away, false); err != nil {
 		return diffs, at(steps[0], "remove", err)
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/cleat-cni/cleat/cni"
 )
 
+// maxResolvConf is how many bytes a file may have: some, as /dev/urandom, have no end.
+const maxResolvConf = 1 << 20
+
 // readResolvConf reads the DNS settings of a resolv.conf file (resolv.conf(5)).
 func readResolvConf(path string) (cni.DNS, error) {
 	// Without the flag the opening of a FIFO waits for a writer, whatever the context says.
@@ -24,7 +27,11 @@ func readResolvConf(path string) (cni.DNS, error) {
 	if st, err := f.Stat(); err != nil || st.Mode()&fs.ModeNamedPipe != 0 {
 		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", cmp.Or(err, fmt.Errorf("%s: a FIFO, not a file", path)))
 	}
-	dns, err := parseResolvConf(f)
+	bounded := &io.LimitedReader{R: f, N: maxResolvConf}
+	dns, err := parseResolvConf(bounded)
+	if err == nil && bounded.N <= 0 {
+		err = fmt.Errorf("more than %d KiB", maxResolvConf>>10)
+	}
 	if err != nil {
 		return cni.DNS{}, cni.Errorf(cni.CodeIO, "read ipam.resolvConf: %w", fmt.Errorf("%s: %w", path, err))
 	}

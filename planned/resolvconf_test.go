@@ -48,7 +48,11 @@ func TestReadResolvConfErrors(t *testing.T) {
 	if err := os.WriteFile(long, []byte("search "+strings.Repeat("a", 1<<20)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{long, filepath.Join(t.TempDir(), "none")} {
+	endless := filepath.Join(t.TempDir(), "endless")
+	if err := os.WriteFile(endless, []byte(strings.Repeat("search a\n", 1<<18)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{long, endless, filepath.Join(t.TempDir(), "none")} {
 		if dns, err := readResolvConf(path); cni.CodeOf(err) != cni.CodeIO || !strings.Contains(err.Error(), path) || !dns.IsZero() {
 			t.Errorf("%s: got %v, error %v, want code %d", path, dns, err, cni.CodeIO)
 		}

@@ -62,6 +62,8 @@ type Plan struct {
 	Result *cni.Result
 	// Interface is what this plugin changes of the request's interface in prevResult: its MAC and MTU, if they are set.
 	Interface cni.Interface
+	// Sweep: on DEL the owner may have elements in the tables of State that State does not name. They are looked for by the owner's mark.
+	Sweep bool
 	// Originals is what State changes of things that may outlive the attachment, as it was seen before. DEL puts it
 	// back, from where [Spec.Originals] says; it holds sysctls, and links of kind "".
 	Originals netstate.State

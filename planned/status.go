@@ -15,7 +15,7 @@ import (
 
 // Status reports whether ADD could be served.
 func (v *verbs) Status(ctx context.Context, req *plugin.Request) error {
-	return v.engine.Status(ctx, Step{v.def, req})
+	return v.engine.Status(ctx, Step{Def: v.def, Req: req})
 }
 
 // Status reports whether an ADD of the step could be served now: it plans one for an attachment that does not exist, with the
@@ -121,7 +121,7 @@ func (e *Engine) trialAddresses(ctx context.Context, req *plugin.Request) (res *
 
 // Status says whether an address is free.
 func (v *ipamVerbs) Status(ctx context.Context, req *plugin.Request) error {
-	return v.engine.Status(ctx, Step{v.def, req})
+	return v.engine.Status(ctx, Step{Def: v.def, Req: req})
 }
 
 // free is an error if no address is.

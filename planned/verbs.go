@@ -21,7 +21,7 @@ var _ plugin.Plugin = (*verbs)(nil)
 
 // Add plans and applies.
 func (v *verbs) Add(ctx context.Context, req *plugin.Request) (*cni.Result, error) {
-	results, err := v.engine.AddList(ctx, []Step{{v.def, req}})
+	results, err := v.engine.AddList(ctx, []Step{{Def: v.def, Req: req}})
 	if err != nil {
 		return nil, err
 	}
@@ -30,28 +30,23 @@ func (v *verbs) Add(ctx context.Context, req *plugin.Request) (*cni.Result, erro
 
 // Del removes what the plan names.
 func (v *verbs) Del(ctx context.Context, req *plugin.Request) error {
-	return v.engine.DelList(ctx, []Step{{v.def, req}})
+	return v.engine.DelList(ctx, []Step{{Def: v.def, Req: req}})
 }
 
-// Check compares the plan with the kernel; IPAM is asked first.
+// Check compares the plan with the kernel; IPAM is asked first. Whether plugins follow in the list is not known.
 func (v *verbs) Check(ctx context.Context, req *plugin.Request) error {
-	step := Step{v.def, req}
-	diffs, err := v.engine.compare(ctx, step)
-	if err == nil && len(diffs) > 0 {
-		err = &DifferencesError{Differences: diffs}
-	}
-	return at(step, "check", err)
+	return v.engine.CheckList(ctx, []Step{{Def: v.def, Req: req, Followed: true}})
 }
 
 // GC removes what carries the network's mark and belongs to no valid attachment, and has IPAM do the same.
 func (v *verbs) GC(ctx context.Context, req *plugin.Request) error {
-	return v.engine.gc(ctx, Step{v.def, req})
+	return v.engine.gc(ctx, Step{Def: v.def, Req: req})
 }
 
 // delegated hands a verb to the IPAM plugin of the configuration, if the plugin uses one. A
 // configuration that can't be read is taken to use it if it names one, so that GC frees what it can.
 func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(plugin.Plugin, context.Context, *plugin.Request) error) error {
-	if b, err := (Step{v.def, req}).parse(); err == nil && b.use == NoIPAM {
+	if b, err := (Step{Def: v.def, Req: req}).parse(); err == nil && b.use == NoIPAM {
 		return nil
 	}
 	if req.Conf.IPAMType == "" {
@@ -62,49 +57,6 @@ func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(pl
 		return err
 	}
 	return verb(delegate, ctx, req)
-}
-
-// compare is CHECK: the plan against the kernel.
-func (e *Engine) compare(ctx context.Context, step Step) ([]netstate.Difference, error) {
-	session, err := e.openPod(ctx, step.Req)
-	if err != nil {
-		return nil, err
-	}
-	defer session.Close()
-	if err := (&verbs{e, step.Def}).delegated(ctx, step.Req, plugin.Plugin.Check); err != nil {
-		return nil, explain("ipam", err)
-	}
-	s, err := recordedState(ctx, session, step)
-	if err != nil {
-		return nil, err
-	}
-	return session.Diff(ctx, s)
-}
-
-// recordedState is what the step's ADD made, planned once more from prevResult.
-func recordedState(ctx context.Context, session Session, step Step) (netstate.State, error) {
-	req := step.Req
-	b, err := step.parse()
-	if err != nil {
-		return netstate.State{}, err
-	}
-	if req.Prev == nil {
-		return netstate.State{}, cni.Errorf(cni.CodeInvalidConfig, "prevResult is missing: %s needs the result of ADD", req.Verb)
-	}
-	in := Input{Request: req}
-	if b.use != NoIPAM {
-		in.IPAM = recalled(req)
-	}
-	seen, err := session.Observe(ctx, b.ask(in))
-	if err != nil {
-		return netstate.State{}, err
-	}
-	p, err := b.plan(in, seen)
-	if err != nil {
-		return netstate.State{}, err
-	}
-	p.State.Owner = in.Owner()
-	return asRecorded(p, req), nil
 }
 
 // DelList removes the steps, which stand in the order of the list, in one pass, the last first. Addresses
@@ -123,6 +75,7 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 		sweep = sweep || byMark
 	}
 	all := netstate.Merge(states...)
+	sweep = sweep || elsewhere(ctx, session, all)
 	e.restore(ctx, steps, leftover{session, inPod, all})
 	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
 	if err := session.Remove(ctx, all, sweep); err != nil {
@@ -138,6 +91,16 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 		errs = append(errs, at(step, "ipam", err))
 	}
 	return errors.Join(errs...)
+}
+
+// elsewhere reports whether elements of s are not where s has them: a program in the list has changed the result, say, and its
+// addresses are not those of ADD any more. What ADD made is then found by its mark.
+func elsewhere(ctx context.Context, session Session, s netstate.State) bool {
+	if len(s.Elements) == 0 {
+		return false
+	}
+	missing, err := session.Diff(ctx, netstate.State{Owner: s.Owner, Elements: s.Elements})
+	return err != nil || len(missing) > 0
 }
 
 // leftState is what an ADD of the step may have left, as far as it can be named now, and whether the
@@ -159,7 +122,8 @@ func (e *Engine) leftState(ctx context.Context, session Session, step Step) (s n
 		return withRecorded(named(in.Owner()), step.Req), true
 	}
 	p.State.Owner = in.Owner()
-	return withRecorded(p.State, step.Req), len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
+	byMark = p.Sweep || len(p.State.Tables) > 0 && (step.Req.Prev == nil || len(p.State.Elements) == 0)
+	return withRecorded(p.State, step.Req), byMark
 }
 
 // backends is what a DEL looks at before it plans: by what means an ADD on this kernel made things. That it can't be

@@ -28,10 +28,10 @@ func TestFormsOfArgs(t *testing.T) {
 		{name: "twice", args: "K=1;K=2", want: cni.Args{{"K", "1"}, {"K", "2"}}},
 		{name: "spaces-are-kept", args: "K= V ", want: cni.Args{{"K", " V "}}},
 		{name: "line-break-in-value", args: "K=a\nb", want: cni.Args{{"K", "a\nb"}}},
-		{name: "no-pair", args: "K", fault: `CNI_ARGS: "K" is no pair KEY=value`},
-		{name: "no-key", args: "=V", fault: `CNI_ARGS: "=V" is no pair KEY=value`},
-		{name: "one-of-several", args: "A=1;K;B=2", fault: `CNI_ARGS: "K" is no pair KEY=value`},
-		{name: "space", args: " ", fault: `CNI_ARGS: " " is no pair KEY=value`},
+		{name: "no-pair", args: "K", fault: `CNI_ARGS: part 1 is no pair KEY=value`},
+		{name: "no-key", args: "=V", fault: `CNI_ARGS: part 1 is no pair KEY=value`},
+		{name: "one-of-several", args: "A=1;K;B=2", fault: `CNI_ARGS: part 2 is no pair KEY=value`},
+		{name: "space", args: " ", fault: `CNI_ARGS: part 1 is no pair KEY=value`},
 	} {
 		for _, verb := range []cni.Verb{cni.VerbAdd, cni.VerbCheck, cni.VerbDel} {
 			t.Run(tc.name+"-"+strings.ToLower(string(verb)), func(t *testing.T) {

@@ -3,7 +3,6 @@ package plugins_test
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/internal/sandbox"
+	"github.com/cleat-cni/cleat/internal/sandbox/traffic"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -28,7 +28,7 @@ func TestB042AddIsNotDelayed(t *testing.T) {
 		start := time.Now()
 		m.add(t, p.attachment)
 		best = min(best, time.Since(start))
-		if list := m.run(p.ns, "ip -o -6 addr show dev eth0 scope global"); strings.Contains(list, "tentative") || !strings.Contains(list, "fd00:88::") {
+		if list := m.Run(p.ns, "ip -o -6 addr show dev eth0 scope global"); strings.Contains(list, "tentative") || !strings.Contains(list, "fd00:88::") {
 			t.Errorf("after ADD: %s", list)
 		}
 	}
@@ -50,7 +50,7 @@ func (m *machine) advertise(t *testing.T) {
 	packet = binary.BigEndian.AppendUint32(packet, 0)
 	packet = append(packet, advertised.Addr().AsSlice()...)
 	var conn net.PacketConn
-	err := m.host.Do(func() error {
+	err := m.Host.Do(func() error {
 		dev, err := net.InterfaceByName("cni0")
 		if err != nil {
 			return err
@@ -97,12 +97,12 @@ func TestB044RouterAdvertisements(t *testing.T) {
 	m := newMachine(t)
 	first := m.attach(m.newPod(2, podNetwork))
 	naive := sandbox.Namespace(t)
-	m.run(m.host, fmt.Sprintf("ip link add naive type veth peer name eth0 netns /proc/%d/fd/%d", pid(), naive.FD()))
-	m.run(m.host, "ip link set naive master cni0 up")
-	m.run(naive, "ip link set eth0 up")
+	m.Run(m.Host, "ip link add naive type veth peer name eth0 netns "+traffic.Inherited(naive))
+	m.Run(m.Host, "ip link set naive master cni0 up")
+	m.Run(naive, "ip link set eth0 up")
 	m.advertise(t)
 	hears := func() bool {
-		return strings.Contains(m.run(naive, "ip -o -6 addr show dev eth0 scope global"), "2001:db8:ff:")
+		return strings.Contains(m.Run(naive, "ip -o -6 addr show dev eth0 scope global"), "2001:db8:ff:")
 	}
 	for end := time.Now().Add(20 * time.Second); !hears(); {
 		if time.Now().After(end) {
@@ -116,13 +116,13 @@ func TestB044RouterAdvertisements(t *testing.T) {
 	for _, p := range pods {
 		want := []string{p.address(true).String() + "/64"}
 		var got []string
-		for line := range strings.Lines(m.run(p.ns, "ip -o -6 addr show dev eth0 scope global")) {
+		for line := range strings.Lines(m.Run(p.ns, "ip -o -6 addr show dev eth0 scope global")) {
 			got = append(got, strings.Fields(line)[3])
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("addresses of pod%d (-want +got):\n%s", p.pod, diff)
 		}
-		if routes := m.run(p.ns, "ip -6 route"); strings.Contains(routes, "proto ra") || strings.Contains(routes, "2001:db8:ff:") {
+		if routes := m.Run(p.ns, "ip -6 route"); strings.Contains(routes, "proto ra") || strings.Contains(routes, "2001:db8:ff:") {
 			t.Errorf("routes of pod%d:\n%s", p.pod, routes)
 		}
 	}
@@ -136,15 +136,15 @@ func testB056OnlyLocalPorts(t *testing.T, m *machine) {
 	m.attach(m.newPod(2, podNetwork, udp(53, 53), tcp(53, 53)), "tcp :53", "udp :53")
 	client := m.attach(m.newPod(3, podNetwork))
 	other := m.attach(m.newPod(4, podNetwork), "tcp :53", "udp :53")
-	m.serve(m.outside, "udp", ":53", "outside")
-	m.serve(m.outside, "tcp", ":53", "outside")
-	for name, i := range families {
+	m.Serve(m.Outside, "udp", ":53", "outside")
+	m.Serve(m.Outside, "tcp", ":53", "outside")
+	for name, i := range traffic.Families() {
 		t.Run(name, func(t *testing.T) {
 			for _, network := range []string{"udp", "tcp"} {
 				m.expect(t, []call{
-					{"another host", client.ns, network, at(outsideAddr[i], 53), "outside sees " + hostAddr[i]},
-					{"another pod", client.ns, network, at(other.address(i == 1).String(), 53), "pod4 sees " + client.address(i == 1).String()},
-					{"this host", m.outside, network, at(hostAddr[i], 53), "pod2 sees " + outsideAddr[i]},
+					{"another host", client.ns, network, traffic.At(traffic.OutsideAddr(i), 53), "outside sees " + traffic.HostAddr(i)},
+					{"another pod", client.ns, network, traffic.At(other.address(i == 1).String(), 53), "pod4 sees " + client.address(i == 1).String()},
+					{"this host", m.Outside, network, traffic.At(traffic.HostAddr(i), 53), "pod2 sees " + traffic.OutsideAddr(i)},
 				})
 			}
 		})
@@ -154,7 +154,7 @@ func testB056OnlyLocalPorts(t *testing.T, m *machine) {
 // TestB100RulesDoNotGrow: a pod costs elements of sets, never a rule, and those of a pod that vanished are found without it.
 func TestB100RulesDoNotGrow(t *testing.T) {
 	m := newMachine(t)
-	rules := func() string { return m.run(m.host, "nft --terse list ruleset") }
+	rules := func() string { return m.Run(m.Host, "nft --terse list ruleset") }
 	first := m.attach(m.newPod(2, podNetwork, tcp(8002, 80)))
 	before := rules()
 	for i := range 20 {
@@ -163,7 +163,7 @@ func TestB100RulesDoNotGrow(t *testing.T) {
 	if diff := cmp.Diff(before, rules()); diff != "" {
 		t.Errorf("rules (-of the first pod +of 21):\n%s", diff)
 	}
-	if list := m.run(m.host, "nft list ruleset"); !strings.Contains(list, "pod22") {
+	if list := m.Run(m.Host, "nft list ruleset"); !strings.Contains(list, "pod22") {
 		t.Errorf("no element of pod22:\n%s", list)
 	}
 	owner := netstate.Owner{Network: "pods", ContainerID: "pod2", IfName: "eth0"}
@@ -171,7 +171,7 @@ func TestB100RulesDoNotGrow(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(freed, func(f netstate.Freed) bool { return f.Owner.ContainerID == "pod22" }) {
 		t.Errorf("freed %v, error %v", freed, err)
 	}
-	if list := m.run(m.host, "nft list ruleset"); strings.Contains(list, "pod22") || !strings.Contains(list, "pod2 ") {
+	if list := m.Run(m.Host, "nft list ruleset"); strings.Contains(list, "pod22") || !strings.Contains(list, "pod2 ") {
 		t.Errorf("after GC:\n%s", list)
 	}
 	if found := m.check(t, first.attachment); found != "" {

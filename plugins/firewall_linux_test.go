@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/sandbox"
+	"github.com/cleat-cni/cleat/internal/sandbox/traffic"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -24,54 +25,8 @@ func walled(n int, options string) string {
 	  {"type":"firewall"%s}]}`, n, n, n, n, options)
 }
 
-// dockerRules are what Docker makes on a host, in the form of iptables-restore.
-const dockerRules = `*filter
-:INPUT ACCEPT [0:0]
-:FORWARD DROP [0:0]
-:OUTPUT ACCEPT [0:0]
-:DOCKER - [0:0]
-:DOCKER-ISOLATION-STAGE-1 - [0:0]
-:DOCKER-ISOLATION-STAGE-2 - [0:0]
-:DOCKER-USER - [0:0]
--A FORWARD -j DOCKER-USER
--A FORWARD -j DOCKER-ISOLATION-STAGE-1
--A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
--A FORWARD -o docker0 -j DOCKER
--A FORWARD -i docker0 ! -o docker0 -j ACCEPT
--A FORWARD -i docker0 -o docker0 -j ACCEPT
--A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
--A DOCKER-ISOLATION-STAGE-1 -j RETURN
--A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP
--A DOCKER-ISOLATION-STAGE-2 -j RETURN
--A DOCKER-USER -j RETURN
-COMMIT
-`
-
 // counters are what nft prints of the packets that a rule of iptables has seen.
 var counters = regexp.MustCompile(`counter packets \d+ bytes \d+`)
-
-// dockerHost makes the machine one that Docker runs on: it drops what it forwards.
-func (m *machine) dockerHost(programs string) {
-	m.t.Helper()
-	for _, program := range []string{"iptables-restore", "ip6tables-restore"} {
-		m.runWith(m.host, programs+"/"+program, dockerRules)
-	}
-}
-
-// saved is what the programs of iptables print of table filter, without our own lines and without counters.
-func (m *machine) saved(programs string) string {
-	m.t.Helper()
-	var lines []string
-	for _, program := range []string{"iptables-save", "ip6tables-save"} {
-		for line := range strings.Lines(m.run(m.host, programs+"/"+program+" -t filter")) {
-			if line[0] != '#' {
-				line, _, _ = strings.Cut(line, " [")
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-	}
-	return strings.Join(lines, "\n")
-}
 
 // onDockerHosts runs a test where Docker's rules are kept by each kind of the programs, once with our own by nftables and
 // once by iptables.
@@ -86,7 +41,7 @@ func onDockerHosts(t *testing.T, run func(t *testing.T, m *machine, programs str
 				if backend == "nftables" {
 					m.iptables = ""
 				}
-				m.dockerHost(programs)
+				m.DockerHost()
 				run(t, m, programs)
 			})
 		}
@@ -95,8 +50,8 @@ func onDockerHosts(t *testing.T, run func(t *testing.T, m *machine, programs str
 
 func TestFirewallOnDockerHost(t *testing.T) {
 	onDockerHosts(t, func(t *testing.T, m *machine, programs string) {
-		m.serve(m.outside, "tcp", ":8080", "outside")
-		before := m.saved(programs)
+		m.Serve(m.Outside, "tcp", ":8080", "outside")
+		before := m.Saved("filter")
 		bare := strings.Replace(walled(1, ""), `,
 	  {"type":"firewall"}`, "", 1)
 		blocked := m.attach(m.newPod(9, bare))
@@ -108,16 +63,16 @@ func TestFirewallOnDockerHost(t *testing.T) {
 		for range 2 {
 			a := m.attach(m.newPod(2, walled(1, ""), tcp(8080, 80)), "tcp :80", "tcp :81")
 			b := m.attach(m.newPod(3, walled(2, "")))
-			for name, i := range families {
+			for name, i := range traffic.Families() {
 				m.expect(t, []call{
-					{"pod to the world, " + name, a.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
-					{"the world to a port, " + name, m.outside, "tcp", at(hostAddr[i], 8080), "pod2 sees " + outsideAddr[i]},
-					{"pod of another bridge, " + name, b.ns, "tcp", at(a.address(i == 1).String(), 80), "pod2 sees " + []string{"10.81.0.1", "fd00:81::1"}[i]},
+					{"pod to the world, " + name, a.ns, "tcp", traffic.At(traffic.OutsideAddr(i), 8080), "outside sees " + traffic.HostAddr(i)},
+					{"the world to a port, " + name, m.Outside, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + traffic.OutsideAddr(i)},
+					{"pod of another bridge, " + name, b.ns, "tcp", traffic.At(a.address(i == 1).String(), 80), "pod2 sees " + []string{"10.81.0.1", "fd00:81::1"}[i]},
 				})
 			}
-			m.run(m.outside, "ip route replace 10.81.0.0/16 via 192.0.2.1")
+			m.Run(m.Outside, "ip route replace 10.81.0.0/16 via 192.0.2.1")
 			m.expect(t, []call{
-				{"the world to what is not mapped", m.outside, "tcp", "10.81.0.2:81", "no connection"},
+				{"the world to what is not mapped", m.Outside, "tcp", "10.81.0.2:81", "no connection"},
 				{"another pod without the plugin", blocked.ns, "tcp", "192.0.2.9:8080", "no connection"},
 			})
 			for _, p := range []*pod{a, b} {
@@ -126,12 +81,12 @@ func TestFirewallOnDockerHost(t *testing.T) {
 				}
 				m.del(t, p.attachment)
 			}
-			rules = append(rules, m.saved(programs)+counters.ReplaceAllString(m.rules(), ""))
+			rules = append(rules, m.Saved("filter")+counters.ReplaceAllString(m.rules(), ""))
 		}
 		if diff := cmp.Diff(rules[0], rules[1]); diff != "" {
 			t.Errorf("a second ADD and DEL leave more (-first +second)\n%s", diff)
 		}
-		kept := slices.DeleteFunc(strings.Split(m.saved(programs), "\n"), func(line string) bool {
+		kept := slices.DeleteFunc(strings.Split(m.Saved("filter"), "\n"), func(line string) bool {
 			return strings.Contains(line, "--comment cleat") || strings.Contains(line, `--comment "cleat`) || strings.Contains(line, ":CLEAT-") ||
 				line == ":CNI-ADMIN -" || strings.Contains(line, "0x1000000/0x1000000")
 		})
@@ -143,7 +98,7 @@ func TestFirewallOnDockerHost(t *testing.T) {
 
 func TestIngressPolicy(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, m *machine) {
-		m.serve(m.outside, "tcp", ":8080", "outside")
+		m.Serve(m.Outside, "tcp", ":8080", "outside")
 		add := func(i int, network string, ports ...cni.PortMapping) *pod {
 			return m.attach(m.newPod(i, network, ports...), "tcp :80", "udp :53")
 		}
@@ -154,9 +109,9 @@ func TestIngressPolicy(t *testing.T) {
 		bridge, bridge2, far := add(3, walled(1, `,"ingressPolicy":"same-bridge"`), tcp(8080, 80)),
 			add(4, walled(1, `,"ingressPolicy":"same-bridge"`)), add(5, walled(2, `,"ingressPolicy":"same-bridge"`))
 		alone, alone2 := add(6, walled(3, `,"ingressPolicy":"isolated"`), tcp(8081, 80)), add(7, walled(3, `,"ingressPolicy":"isolated"`))
-		for name, i := range families {
+		for name, i := range traffic.Families() {
 			t.Run(name, func(t *testing.T) {
-				to := func(p *pod, port int) string { return at(p.address(i == 1).String(), port) }
+				to := func(p *pod, port int) string { return traffic.At(p.address(i == 1).String(), port) }
 				sees := func(p, from *pod) string { return fmt.Sprintf("pod%d sees %s", p.pod, from.address(i == 1)) }
 				gateway := func(n int) string { return []string{fmt.Sprintf("10.8%d.0.1", n), fmt.Sprintf("fd00:8%d::1", n)}[i] }
 				m.expect(t, []call{
@@ -171,24 +126,24 @@ func TestIngressPolicy(t *testing.T) {
 					{"isolated, same bridge", alone2.ns, "tcp", to(alone, 80), "no connection"},
 					{"isolated, same bridge, udp", alone2.ns, "udp", to(alone, 53), "no answer"},
 					{"isolated, another bridge", bridge.ns, "tcp", to(alone, 80), "no connection"},
-					{"the host", m.host, "tcp", to(alone, 80), "pod6 sees " + gateway(3)},
-					{"itself by its port", alone.ns, "tcp", at(hostAddr[i], 8081), "pod6 sees " + gateway(3)},
-					{"same-bridge, itself by its port", bridge.ns, "tcp", at(hostAddr[i], 8080), "pod3 sees " + gateway(1)},
-					{"isolated, by its port", alone2.ns, "tcp", at(hostAddr[i], 8081), "no connection"},
-					{"another bridge, by its port", far.ns, "tcp", at(hostAddr[i], 8080), "no connection"},
-					{"the world to a port", m.outside, "tcp", at(hostAddr[i], 8081), "pod6 sees " + outsideAddr[i]},
-					{"to the world", alone.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
-					{"same-bridge to the world", bridge.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
+					{"the host", m.Host, "tcp", to(alone, 80), "pod6 sees " + gateway(3)},
+					{"itself by its port", alone.ns, "tcp", traffic.At(traffic.HostAddr(i), 8081), "pod6 sees " + gateway(3)},
+					{"same-bridge, itself by its port", bridge.ns, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod3 sees " + gateway(1)},
+					{"isolated, by its port", alone2.ns, "tcp", traffic.At(traffic.HostAddr(i), 8081), "no connection"},
+					{"another bridge, by its port", far.ns, "tcp", traffic.At(traffic.HostAddr(i), 8080), "no connection"},
+					{"the world to a port", m.Outside, "tcp", traffic.At(traffic.HostAddr(i), 8081), "pod6 sees " + traffic.OutsideAddr(i)},
+					{"to the world", alone.ns, "tcp", traffic.At(traffic.OutsideAddr(i), 8080), "outside sees " + traffic.HostAddr(i)},
+					{"same-bridge to the world", bridge.ns, "tcp", traffic.At(traffic.OutsideAddr(i), 8080), "outside sees " + traffic.HostAddr(i)},
 				})
 			})
 		}
 		// Where the kernel does not hand bridged packets to iptables either.
-		m.run(m.host, "sysctl -qw net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0")
-		for name, i := range families {
-			to := func(p *pod, port int) string { return at(p.address(i == 1).String(), port) }
+		m.Run(m.Host, "sysctl -qw net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0")
+		for name, i := range traffic.Families() {
+			to := func(p *pod, port int) string { return traffic.At(p.address(i == 1).String(), port) }
 			m.expect(t, []call{
 				{"unseen by iptables, isolated, " + name, alone2.ns, "tcp", to(alone, 80), "no connection"},
-				{"unseen by iptables, itself, " + name, alone.ns, "tcp", at(hostAddr[i], 8081), fmt.Sprintf("pod6 sees %s", []string{"10.83.0.1", "fd00:83::1"}[i])},
+				{"unseen by iptables, itself, " + name, alone.ns, "tcp", traffic.At(traffic.HostAddr(i), 8081), fmt.Sprintf("pod6 sees %s", []string{"10.83.0.1", "fd00:83::1"}[i])},
 				{"unseen by iptables, isolated, udp, " + name, alone.ns, "udp", to(alone2, 53), "no answer"},
 				{"unseen by iptables, same bridge, " + name, bridge2.ns, "tcp", to(bridge, 80), fmt.Sprintf("pod3 sees %s", bridge2.address(i == 1))},
 				{"unseen by iptables, another bridge, " + name, far.ns, "tcp", to(bridge, 80), "no connection"},
@@ -202,7 +157,7 @@ func TestIngressPolicy(t *testing.T) {
 		for _, p := range []*pod{bridge, bridge2, far, alone, alone2} {
 			m.del(t, p.attachment)
 		}
-		m.expect(t, []call{{"who stayed", m.host, "tcp", at(plain.address(false).String(), 80), "pod2 sees 10.80.0.1"}})
+		m.expect(t, []call{{"who stayed", m.Host, "tcp", traffic.At(plain.address(false).String(), 80), "pod2 sees 10.80.0.1"}})
 		for _, text := range []string{"10.81.", "10.82.", "10.83.", "fd00:81:", "fd00:83:", "veth"} {
 			if left := lines(m.rules(), text); len(left) > 0 && text != "veth" || len(left) > len(lines(empty, text)) {
 				t.Errorf("left of %s:\n%s", text, strings.Join(left, "\n"))
@@ -221,11 +176,11 @@ func TestForgedSource(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, m *machine) {
 		target := m.attach(m.newPod(2, walled(1, `,"ingressPolicy":"same-bridge"`)), "udp :53")
 		liar := m.attach(m.newPod(3, walled(2, `,"ingressPolicy":"same-bridge"`)))
-		m.run(m.host, "sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.cni2.rp_filter=0")
-		m.run(liar.ns, "ip addr add 203.0.113.9/32 dev lo")
-		m.run(m.host, "ip route add 203.0.113.9/32 dev cni2")
-		m.run(liar.ns, "ip route replace 10.81.0.0/16 via 10.82.0.1 src 203.0.113.9")
-		m.expect(t, []call{{"a forged source", liar.ns, "udp", at(target.address(false).String(), 53), "no answer"}})
+		m.Run(m.Host, "sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.cni2.rp_filter=0")
+		m.Run(liar.ns, "ip addr add 203.0.113.9/32 dev lo")
+		m.Run(m.Host, "ip route add 203.0.113.9/32 dev cni2")
+		m.Run(liar.ns, "ip route replace 10.81.0.0/16 via 10.82.0.1 src 203.0.113.9")
+		m.expect(t, []call{{"a forged source", liar.ns, "udp", traffic.At(target.address(false).String(), 53), "no answer"}})
 	})
 }
 
@@ -235,7 +190,7 @@ func TestFirewallWithoutPrograms(t *testing.T) {
 	m := newMachineOf(t, t.TempDir())
 	m.iptables = ""
 	for _, line := range []string{"add table ip filter", "add chain ip filter FORWARD { type filter hook forward priority 0 ; policy drop ; }"} {
-		m.runWith(m.host, "nft -f -", line)
+		m.RunWith(m.Host, "nft -f -", line)
 	}
 	a := m.newPod(2, walled(1, ""))
 	if err := m.tryAdd(t, a.attachment); !errors.Is(err, netstate.ErrUnsupported) || !strings.Contains(err.Error(), "iptables-save is not installed") {
@@ -265,7 +220,7 @@ func TestB060FirewallCheck(t *testing.T) {
 			"flush set bridge cleat fw_isolated", "flush chain inet cleat firewall", "flush chain inet cleat firewall_mark",
 			"flush chain bridge cleat fw_isolated", "flush chain bridge cleat fw_origin",
 		} {
-			m.run(m.host, "nft "+line)
+			m.Run(m.Host, "nft "+line)
 			if found := m.check(t, a.attachment); !strings.Contains(found, "fw") && !strings.Contains(found, "firewall") {
 				t.Errorf("after %s: %q", line, found)
 			}
@@ -279,14 +234,14 @@ func TestB060FirewallCheck(t *testing.T) {
 	})
 	onDockerHosts(t, func(t *testing.T, m *machine, programs string) {
 		a := m.attach(m.newPod(2, walled(1, `,"ingressPolicy":"isolated"`)))
-		m.run(m.host, programs+"/iptables -F FORWARD")
+		m.Run(m.Host, programs+"/iptables -F FORWARD")
 		if found := m.check(t, a.attachment); !strings.Contains(found, "iptables ip filter chain FORWARD rule") || strings.Contains(found, "ip6 filter") {
 			t.Errorf("CHECK after a flush: %q", found)
 		}
 		if _, err := m.engine.Repair(t.Context(), a.steps(t, cni.VerbCheck)); err != nil {
 			t.Error(err)
 		}
-		m.serve(m.outside, "tcp", ":8080", "outside")
+		m.Serve(m.Outside, "tcp", ":8080", "outside")
 		m.expect(t, []call{{"after the repair", a.ns, "tcp", "192.0.2.9:8080", "outside sees 192.0.2.1"}})
 	})
 }
@@ -319,14 +274,14 @@ func TestB054FirewallForgotten(t *testing.T) {
 // TestAdminChain: what the administrator puts before ours decides, and stays.
 func TestAdminChain(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, m *machine) {
-		m.serve(m.outside, "tcp", ":8080", "outside")
+		m.Serve(m.Outside, "tcp", ":8080", "outside")
 		a, b := m.attach(m.newPod(2, walled(1, `,"ingressPolicy":"same-bridge"`)), "tcp :80"), m.attach(m.newPod(3, walled(2, `,"ingressPolicy":"same-bridge"`)))
 		if m.iptables == "" {
-			m.run(m.host, "nft add rule inet cleat admin ip saddr 10.82.0.3 ip daddr 10.81.0.2 accept")
-			m.run(m.host, "nft add rule inet cleat admin ip daddr 192.0.2.9 drop")
+			m.Run(m.Host, "nft add rule inet cleat admin ip saddr 10.82.0.3 ip daddr 10.81.0.2 accept")
+			m.Run(m.Host, "nft add rule inet cleat admin ip daddr 192.0.2.9 drop")
 		} else {
-			m.run(m.host, m.iptables+"/iptables -A CNI-ADMIN -s 10.82.0.3 -d 10.81.0.2 -j ACCEPT")
-			m.run(m.host, m.iptables+"/iptables -A CNI-ADMIN -d 192.0.2.9 -j DROP")
+			m.Run(m.Host, m.iptables+"/iptables -A CNI-ADMIN -s 10.82.0.3 -d 10.81.0.2 -j ACCEPT")
+			m.Run(m.Host, m.iptables+"/iptables -A CNI-ADMIN -d 192.0.2.9 -j DROP")
 		}
 		for range 2 {
 			m.expect(t, []call{

@@ -38,16 +38,16 @@ func TestB062ExternalSetMarkChain(t *testing.T) {
 			t.Errorf("rules are left:\n%s", cmp.Diff(before, m.rules()))
 		}
 		for _, program := range []string{"iptables", "ip6tables"} {
-			m.run(m.host, m.iptables+"/"+program+" -t nat -N KUBE-MARK-MASQ")
-			m.run(m.host, m.iptables+"/"+program+" -t nat -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000")
-			m.run(m.host, m.iptables+"/"+program+" -t nat -A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE")
+			m.Run(m.Host, m.iptables+"/"+program+" -t nat -N KUBE-MARK-MASQ")
+			m.Run(m.Host, m.iptables+"/"+program+" -t nat -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000")
+			m.Run(m.Host, m.iptables+"/"+program+" -t nat -A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE")
 		}
 		m.attach(a, "tcp :80")
 		m.expect(t, []call{
 			{"self", a.ns, "tcp", "192.0.2.1:8080", "pod2 sees 10.88.0.1"},
 			{"self, v6", a.ns, "tcp", "[2001:db8::1]:8080", "pod2 sees fd00:88::1"},
-			{"localhost", m.host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"},
-			{"outside", m.outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"},
+			{"localhost", m.Host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"},
+			{"outside", m.Outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"},
 		})
 		m.del(t, a.attachment)
 		if rules := m.rules(); !strings.Contains(rules, "KUBE-MARK-MASQ") || strings.Contains(rules, "pod2") {
@@ -58,14 +58,14 @@ func TestB062ExternalSetMarkChain(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, m *machine) {
-		m.run(m.outside, "ip addr add 192.0.2.10/24 dev up0")
+		m.Run(m.Outside, "ip addr add 192.0.2.10/24 dev up0")
 		conf := strings.Replace(podNetwork, `"type":"portmap",`,
 			`"type":"portmap","conditionsV4":["!","-s","192.0.2.9","-m","comment","--comment","not \"him\""],`, 1)
 		a := m.attach(m.newPod(2, conf, tcp(8080, 80)), "tcp :80")
 		m.expect(t, []call{
-			{"who is excluded", m.outside, "tcp", "192.0.2.1:8080", "no connection"},
-			{"the other family", m.outside, "tcp", "[2001:db8::1]:8080", "pod2 sees 2001:db8::9"},
-			{"the host", m.host, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.1"},
+			{"who is excluded", m.Outside, "tcp", "192.0.2.1:8080", "no connection"},
+			{"the other family", m.Outside, "tcp", "[2001:db8::1]:8080", "pod2 sees 2001:db8::9"},
+			{"the host", m.Host, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.1"},
 		})
 		if found := m.check(t, a.attachment); found != "" {
 			t.Errorf("CHECK: %s", found)
@@ -80,17 +80,17 @@ func TestConditions(t *testing.T) {
 // TestTwoInterfacesOfOneNetwork: a container twice on one network, and DEL of one leaves the other masqueraded and reachable.
 func TestTwoInterfacesOfOneNetwork(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, m *machine) {
-		m.serve(m.outside, "tcp", ":8080", "outside")
+		m.Serve(m.Outside, "tcp", ":8080", "outside")
 		first := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)), "tcp :80")
 		second := &attachment{network: first.network, pod: 3, container: 2, ifName: "eth1", netns: first.netns, ports: []cni.PortMapping{tcp(8081, 80)}}
 		m.add(t, second)
-		m.expect(t, []call{{"the second port", m.outside, "tcp", "[2001:db8::1]:8081", "pod2 sees 2001:db8::9"}})
+		m.expect(t, []call{{"the second port", m.Outside, "tcp", "[2001:db8::1]:8081", "pod2 sees 2001:db8::9"}})
 		m.del(t, second)
 		m.expect(t, []call{
 			{"to the world", first.ns, "tcp", "192.0.2.9:8080", "outside sees 192.0.2.1"},
 			{"to the world, v6", first.ns, "tcp", "[2001:db8::9]:8080", "outside sees 2001:db8::1"},
-			{"the first port", m.outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"},
-			{"the second port", m.outside, "tcp", "192.0.2.1:8081", "no connection"},
+			{"the first port", m.Outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"},
+			{"the second port", m.Outside, "tcp", "192.0.2.1:8081", "no connection"},
 		})
 		if found := m.check(t, first.attachment); found != "" {
 			t.Errorf("CHECK of the first: %s", found)
@@ -102,7 +102,7 @@ func TestTwoInterfacesOfOneNetwork(t *testing.T) {
 func TestB060FlushedIptables(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, m *machine) {
 		a := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)), "tcp :80")
-		m.run(m.host, m.iptables+"/iptables -t nat -F")
+		m.Run(m.Host, m.iptables+"/iptables -t nat -F")
 		found := m.check(t, a.attachment)
 		for _, rule := range []string{
 			"iptables ip nat chain POSTROUTING rule -j CLEAT-MASQ",
@@ -122,14 +122,14 @@ func TestB060FlushedIptables(t *testing.T) {
 		if found := m.check(t, a.attachment); found != "" {
 			t.Errorf("CHECK after the repair: %s", found)
 		}
-		m.expect(t, []call{{"after the repair", m.outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
-		m.run(m.host, m.iptables+"/iptables -t nat -F")
+		m.expect(t, []call{{"after the repair", m.Outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
+		m.Run(m.Host, m.iptables+"/iptables -t nat -F")
 		m.del(t, a.attachment)
 		if strings.Contains(m.rules(), "CLEAT-tcp-8080") {
 			t.Errorf("the emptied chain is left:\n%s", m.rules())
 		}
 		m.attach(m.newPod(3, podNetwork, tcp(8080, 80)), "tcp :80")
-		m.expect(t, []call{{"after it", m.outside, "tcp", "192.0.2.1:8080", "pod3 sees 192.0.2.9"}})
+		m.expect(t, []call{{"after it", m.Outside, "tcp", "192.0.2.1:8080", "pod3 sees 192.0.2.9"}})
 	})
 }
 
@@ -187,7 +187,7 @@ func TestB007IptablesCalls(t *testing.T) {
 		if got := calls(); got != once {
 			t.Errorf("ADD: %s, want %s", got, once)
 		}
-		m.expect(t, []call{{"the last port", m.outside, "tcp", "192.0.2.1:20199", "pod3 sees 192.0.2.9"}})
+		m.expect(t, []call{{"the last port", m.Outside, "tcp", "192.0.2.1:20199", "pod3 sees 192.0.2.9"}})
 		m.del(t, a.attachment)
 		if got := calls(); got != once {
 			t.Errorf("DEL: %s, want %s", got, once)
@@ -211,7 +211,7 @@ func TestIptablesCollect(t *testing.T) {
 		if diff := cmp.Diff(before, m.rules()); diff != "" {
 			t.Errorf("rules (-before +after)\n%s", diff)
 		}
-		m.expect(t, []call{{"the other pod", m.outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
+		m.expect(t, []call{{"the other pod", m.Outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
 		if found := m.check(t, kept.attachment); found != "" {
 			t.Errorf("CHECK: %s", found)
 		}

@@ -146,11 +146,27 @@ func (n *node) add(t *testing.T, a *attachment) {
 	}
 }
 
-// check runs CHECK of every plugin and returns what they found.
+// addByPlugin runs the ADD of each plugin by itself, as a runtime does that starts programs.
+func (n *node) addByPlugin(t *testing.T, a *attachment) {
+	t.Helper()
+	for i := range a.steps(t, cni.VerbAdd) {
+		s := a.steps(t, cni.VerbAdd)[i] // with the result of the one before
+		var err error
+		if a.prev, err = n.engine.Plugin(s.Def).Add(t.Context(), s.Req); err != nil {
+			t.Fatalf("ADD of pod%d by %s: %v", a.pod, s.Def.Info.Type, err)
+		}
+	}
+}
+
+// check runs CHECK of the list, and of every plugin by itself, and returns what they found.
 func (n *node) check(t *testing.T, a *attachment) string {
 	t.Helper()
 	var found []string
-	for _, s := range a.steps(t, cni.VerbCheck) {
+	steps := a.steps(t, cni.VerbCheck)
+	if err := n.engine.CheckList(t.Context(), steps); err != nil {
+		found = append(found, err.Error())
+	}
+	for _, s := range steps {
 		if err := n.engine.Plugin(s.Def).Check(t.Context(), s.Req); err != nil {
 			found = append(found, err.Error())
 		}

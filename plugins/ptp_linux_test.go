@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/sandbox/traffic"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -22,26 +23,26 @@ func TestRoutedPodsTalk(t *testing.T) {
 		ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
 		a := m.attach(m.newPod(2, routedNetwork, ports...), "tcp :80", "udp :53")
 		b := m.attach(m.newPod(3, routedNetwork), "tcp :80", "udp :53")
-		m.serve(m.outside, "tcp", ":8080", "outside")
-		for name, i := range families {
+		m.Serve(m.Outside, "tcp", ":8080", "outside")
+		for name, i := range traffic.Families() {
 			t.Run(name, func(t *testing.T) {
 				ipA, ipB := a.address(i == 1).String(), b.address(i == 1).String()
 				gateway := []string{"10.88.0.1", "fd00:88::1"}[i]
 				m.expect(t, []call{
-					{"pod to pod", b.ns, "tcp", at(ipA, 80), "pod2 sees " + ipB},
-					{"pod to pod back", a.ns, "udp", at(ipB, 53), "pod3 sees " + ipA},
-					{"host to pod", m.host, "tcp", at(ipA, 80), "pod2 sees " + gateway},
-					{"pod to the world", a.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
-					{"the world to a port", m.outside, "tcp", at(hostAddr[i], 8080), "pod2 sees " + outsideAddr[i]},
-					{"the world to a port, udp", m.outside, "udp", at(hostAddr[i], 5353), "pod2 sees " + outsideAddr[i]},
-					{"host to its port", m.host, "tcp", at(hostAddr[i], 8080), "pod2 sees " + hostAddr[i]},
-					{"the pod itself", a.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
-					{"sibling", b.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
-					{"sibling by the gateway", b.ns, "udp", at(gateway, 5353), "pod2 sees " + gateway},
+					{"pod to pod", b.ns, "tcp", traffic.At(ipA, 80), "pod2 sees " + ipB},
+					{"pod to pod back", a.ns, "udp", traffic.At(ipB, 53), "pod3 sees " + ipA},
+					{"host to pod", m.Host, "tcp", traffic.At(ipA, 80), "pod2 sees " + gateway},
+					{"pod to the world", a.ns, "tcp", traffic.At(traffic.OutsideAddr(i), 8080), "outside sees " + traffic.HostAddr(i)},
+					{"the world to a port", m.Outside, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + traffic.OutsideAddr(i)},
+					{"the world to a port, udp", m.Outside, "udp", traffic.At(traffic.HostAddr(i), 5353), "pod2 sees " + traffic.OutsideAddr(i)},
+					{"host to its port", m.Host, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + traffic.HostAddr(i)},
+					{"the pod itself", a.ns, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + gateway},
+					{"sibling", b.ns, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + gateway},
+					{"sibling by the gateway", b.ns, "udp", traffic.At(gateway, 5353), "pod2 sees " + gateway},
 				})
 			})
 		}
-		m.expect(t, []call{{"localhost", m.host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"}})
+		m.expect(t, []call{{"localhost", m.Host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"}})
 		for _, p := range []*pod{a, b} {
 			if found := m.check(t, p.attachment); found != "" {
 				t.Errorf("CHECK of pod%d: %s", p.pod, found)
@@ -62,7 +63,7 @@ func TestRoutedSeveralAddresses(t *testing.T) {
 	b := m.attach(m.newPod(3, conf(`"10.88.0.0/16","10.90.0.0/24"`)))
 	m.expect(t, []call{
 		{"the first address", b.ns, "tcp", "10.88.0.2:80", "pod2 sees 10.88.0.3"},
-		{"the second address", m.host, "tcp", "10.89.0.2:80", "pod2 sees 10.88.0.1"},
+		{"the second address", m.Host, "tcp", "10.89.0.2:80", "pod2 sees 10.88.0.1"},
 		{"IPv6", b.ns, "tcp", "[fd00:88::2]:80", "pod2 sees fd00:88::3"},
 	})
 	if found := m.check(t, a.attachment); found != "" {
@@ -76,7 +77,7 @@ func TestRoutedNothingIsLeft(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, m *machine) {
 		ports := []cni.PortMapping{tcp(8080, 80)}
 		text := func() string {
-			all := m.rules() + m.run(m.host, "ip route show table all") + m.run(m.host, "ip -6 route show table all") + m.run(m.host, "ip -o link")
+			all := m.rules() + m.Run(m.Host, "ip route show table all") + m.Run(m.Host, "ip -6 route show table all") + m.Run(m.Host, "ip -o link")
 			var lines []string
 			for line := range strings.Lines(all) {
 				if !strings.Contains(line, "up0") && !strings.Contains(line, "lo") { // come and go by themselves
@@ -104,7 +105,7 @@ func TestRoutedNothingIsLeft(t *testing.T) {
 			}
 		}
 		taken := m.newPod(2, routedNetwork, ports...)
-		m.run(taken.ns, "ip link add eth0 type bridge")
+		m.Run(taken.ns, "ip link add eth0 type bridge")
 		err := m.tryAdd(t, taken.attachment)
 		if !errors.Is(err, netstate.ErrExist) || !strings.Contains(err.Error(), "eth0") {
 			t.Errorf("ADD into a pod that has an eth0: %v", err)

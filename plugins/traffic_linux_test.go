@@ -8,49 +8,20 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/sandbox"
+	"github.com/cleat-cni/cleat/internal/sandbox/traffic"
 )
-
-func pid() int { return os.Getpid() }
-
-// families are the indexes of the addresses above.
-var families = map[string]int{"ipv4": 0, "ipv6": 1}
-
-func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
 func udp(host, container int) cni.PortMapping {
 	return cni.PortMapping{HostPort: host, ContainerPort: container, Protocol: "udp"}
-}
-
-// call is who asks whom, and what the answer must be.
-type call struct {
-	name    string
-	from    *netns.Handle
-	network string
-	to      string
-	want    string
-}
-
-func (m *machine) expect(t *testing.T, calls []call) {
-	t.Helper()
-	for _, c := range calls {
-		wait := patience
-		if strings.HasPrefix(c.want, "no ") {
-			wait = refusal
-		}
-		got := m.ask(c.from, c.network, c.to, wait)
-		if got != c.want && !(strings.HasPrefix(c.want, "no ") && strings.HasPrefix(got, "no ")) {
-			t.Errorf("%s: %s %s: got %q, want %q", c.name, c.network, c.to, got, c.want)
-		}
-	}
 }
 
 func TestB061PodsTalk(t *testing.T) { onEachBackend(t, testB061PodsTalk) }
@@ -60,36 +31,36 @@ func testB061PodsTalk(t *testing.T, m *machine) {
 	a := m.attach(m.newPod(2, podNetwork, ports...), "tcp :80", "udp :53")
 	b := m.attach(m.newPod(3, podNetwork), "tcp :80", "udp :53")
 	other := m.attach(m.newPod(2, strings.NewReplacer("cni0", "cni1", "10.88.", "10.89.", "fd00:88:", "fd00:89:", `"pods"`, `"others"`).Replace(podNetwork)))
-	m.serve(m.outside, "tcp", ":8080", "outside")
-	for name, i := range families {
+	m.Serve(m.Outside, "tcp", ":8080", "outside")
+	for name, i := range traffic.Families() {
 		t.Run(name, func(t *testing.T) {
 			ipA, ipB := a.address(i == 1).String(), b.address(i == 1).String()
 			gateway := netip.MustParsePrefix([]string{"10.88.0.0/16", "fd00:88::/64"}[i]).Addr().Next().String()
 			m.expect(t, []call{
-				{"pod to pod", b.ns, "tcp", at(ipA, 80), "pod2 sees " + ipB},
-				{"pod to pod back", a.ns, "udp", at(ipB, 53), "pod3 sees " + ipA},
-				{"host to pod", m.host, "tcp", at(ipA, 80), "pod2 sees " + gateway},
-				{"pod to the world", a.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
-				{"the world to a port", m.outside, "tcp", at(hostAddr[i], 8080), "pod2 sees " + outsideAddr[i]},
-				{"the world to a port, udp", m.outside, "udp", at(hostAddr[i], 5353), "pod2 sees " + outsideAddr[i]},
-				{"host to its port", m.host, "tcp", at(hostAddr[i], 8080), "pod2 sees " + hostAddr[i]},
-				{"host to its port, udp", m.host, "udp", at(hostAddr[i], 5353), "pod2 sees " + hostAddr[i]},
-				{"the pod itself", a.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
-				{"the pod itself, udp", a.ns, "udp", at(hostAddr[i], 5353), "pod2 sees " + gateway},
-				{"sibling", b.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
-				{"sibling, udp", b.ns, "udp", at(hostAddr[i], 5353), "pod2 sees " + gateway},
-				{"sibling by the gateway", b.ns, "tcp", at(gateway, 8080), "pod2 sees " + gateway},
-				{"pod of another bridge", other.ns, "tcp", at(hostAddr[i], 8080), "pod2 sees " + gateway},
-				{"a port of another host", b.ns, "tcp", at(outsideAddr[i], 8080), "outside sees " + hostAddr[i]},
-				{"a port that is not mapped", m.outside, "tcp", at(hostAddr[i], 8081), "no connection"},
+				{"pod to pod", b.ns, "tcp", traffic.At(ipA, 80), "pod2 sees " + ipB},
+				{"pod to pod back", a.ns, "udp", traffic.At(ipB, 53), "pod3 sees " + ipA},
+				{"host to pod", m.Host, "tcp", traffic.At(ipA, 80), "pod2 sees " + gateway},
+				{"pod to the world", a.ns, "tcp", traffic.At(traffic.OutsideAddr(i), 8080), "outside sees " + traffic.HostAddr(i)},
+				{"the world to a port", m.Outside, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + traffic.OutsideAddr(i)},
+				{"the world to a port, udp", m.Outside, "udp", traffic.At(traffic.HostAddr(i), 5353), "pod2 sees " + traffic.OutsideAddr(i)},
+				{"host to its port", m.Host, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + traffic.HostAddr(i)},
+				{"host to its port, udp", m.Host, "udp", traffic.At(traffic.HostAddr(i), 5353), "pod2 sees " + traffic.HostAddr(i)},
+				{"the pod itself", a.ns, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + gateway},
+				{"the pod itself, udp", a.ns, "udp", traffic.At(traffic.HostAddr(i), 5353), "pod2 sees " + gateway},
+				{"sibling", b.ns, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + gateway},
+				{"sibling, udp", b.ns, "udp", traffic.At(traffic.HostAddr(i), 5353), "pod2 sees " + gateway},
+				{"sibling by the gateway", b.ns, "tcp", traffic.At(gateway, 8080), "pod2 sees " + gateway},
+				{"pod of another bridge", other.ns, "tcp", traffic.At(traffic.HostAddr(i), 8080), "pod2 sees " + gateway},
+				{"a port of another host", b.ns, "tcp", traffic.At(traffic.OutsideAddr(i), 8080), "outside sees " + traffic.HostAddr(i)},
+				{"a port that is not mapped", m.Outside, "tcp", traffic.At(traffic.HostAddr(i), 8081), "no connection"},
 			})
 		})
 	}
 	m.expect(t, []call{
-		{"localhost", m.host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"},
-		{"localhost, another address", m.host, "tcp", "127.1.2.3:8080", "pod2 sees 10.88.0.1"},
-		{"localhost, udp", m.host, "udp", "127.0.0.1:5353", "pod2 sees 10.88.0.1"},
-		{"localhost, v6", m.host, "tcp", "[::1]:8080", "no connection"},
+		{"localhost", m.Host, "tcp", "127.0.0.1:8080", "pod2 sees 10.88.0.1"},
+		{"localhost, another address", m.Host, "tcp", "127.1.2.3:8080", "pod2 sees 10.88.0.1"},
+		{"localhost, udp", m.Host, "udp", "127.0.0.1:5353", "pod2 sees 10.88.0.1"},
+		{"localhost, v6", m.Host, "tcp", "[::1]:8080", "no connection"},
 	})
 	for _, p := range []*pod{a, b, other} {
 		if found := m.check(t, p.attachment); found != "" {
@@ -111,7 +82,7 @@ func testB054NothingIsLeft(t *testing.T, m *machine) {
 	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
 	text := func() string {
 		var lines []string
-		for line := range strings.SplitSeq(m.rules()+m.run(m.host, "ip -o addr")+m.run(m.host, "ip -o link"), "\n") {
+		for line := range strings.SplitSeq(m.rules()+m.Run(m.Host, "ip -o addr")+m.Run(m.Host, "ip -o link"), "\n") {
 			// The bridge's state follows its ports', and up0's own address becomes usable in time.
 			if !strings.Contains(line, "cni0") && !strings.Contains(line, "scope link") {
 				lines = append(lines, line)
@@ -157,8 +128,8 @@ func TestPortmapOptions(t *testing.T) {
 				a := m.attach(m.newPod(2, conf(tc.options), tcp(8080, 80)), "tcp :80")
 				b := m.attach(m.newPod(3, conf(tc.options)))
 				calls := []call{
-					{"outside", m.outside, "tcp", "192.0.2.1:8080", tc.outside},
-					{"localhost", m.host, "tcp", "127.0.0.1:8080", tc.localhost},
+					{"outside", m.Outside, "tcp", "192.0.2.1:8080", tc.outside},
+					{"localhost", m.Host, "tcp", "127.0.0.1:8080", tc.localhost},
 				}
 				if tc.sibling != "" {
 					calls = append(calls,
@@ -177,22 +148,22 @@ func TestPortmapOptions(t *testing.T) {
 func TestB053HostIP(t *testing.T) { onEachBackend(t, testB053HostIP) }
 
 func testB053HostIP(t *testing.T, m *machine) {
-	m.run(m.host, "ip addr add 192.0.2.2/24 dev up0")
-	m.run(m.host, "ip addr add 2001:db8::2/64 dev up0 nodad")
+	m.Run(m.Host, "ip addr add 192.0.2.2/24 dev up0")
+	m.Run(m.Host, "ip addr add 2001:db8::2/64 dev up0 nodad")
 	mapping := func(host, container int, ip string) cni.PortMapping {
 		return cni.PortMapping{HostPort: host, ContainerPort: container, Protocol: "TCP", HostIP: ip}
 	}
 	m.attach(m.newPod(2, podNetwork, mapping(80, 80, "192.0.2.2"), mapping(80, 80, "2001:db8::2"), mapping(82, 80, "127.0.0.1"), mapping(83, 80, "::")), "tcp :80")
 	m.attach(m.newPod(3, podNetwork, tcp(80, 80)), "tcp :80")
 	m.expect(t, []call{
-		{"the address of the mapping", m.outside, "tcp", "192.0.2.2:80", "pod2 sees 192.0.2.9"},
-		{"another address", m.outside, "tcp", "192.0.2.1:80", "pod3 sees 192.0.2.9"},
-		{"the address of the mapping, v6", m.outside, "tcp", "[2001:db8::2]:80", "pod2 sees 2001:db8::9"},
-		{"another address, v6", m.outside, "tcp", "[2001:db8::1]:80", "pod3 sees 2001:db8::9"},
-		{"for the host alone", m.host, "tcp", "127.0.0.1:82", "pod2 sees 10.88.0.1"},
-		{"for the host alone, from outside", m.outside, "tcp", "192.0.2.1:82", "no connection"},
-		{"one family alone", m.outside, "tcp", "[2001:db8::1]:83", "pod2 sees 2001:db8::9"},
-		{"the other family", m.outside, "tcp", "192.0.2.1:83", "no connection"},
+		{"the address of the mapping", m.Outside, "tcp", "192.0.2.2:80", "pod2 sees 192.0.2.9"},
+		{"another address", m.Outside, "tcp", "192.0.2.1:80", "pod3 sees 192.0.2.9"},
+		{"the address of the mapping, v6", m.Outside, "tcp", "[2001:db8::2]:80", "pod2 sees 2001:db8::9"},
+		{"another address, v6", m.Outside, "tcp", "[2001:db8::1]:80", "pod3 sees 2001:db8::9"},
+		{"for the host alone", m.Host, "tcp", "127.0.0.1:82", "pod2 sees 10.88.0.1"},
+		{"for the host alone, from outside", m.Outside, "tcp", "192.0.2.1:82", "no connection"},
+		{"one family alone", m.Outside, "tcp", "[2001:db8::1]:83", "pod2 sees 2001:db8::9"},
+		{"the other family", m.Outside, "tcp", "192.0.2.1:83", "no connection"},
 	})
 }
 
@@ -201,22 +172,22 @@ func TestLocalnetStaysClosed(t *testing.T) { onEachBackend(t, testLocalnetStaysC
 
 func testLocalnetStaysClosed(t *testing.T, m *machine) {
 	p := m.attach(m.newPod(2, podNetwork, tcp(8080, 80)))
-	m.serve(m.host, "tcp", "127.0.0.1:9999", "host")
+	m.Serve(m.Host, "tcp", "127.0.0.1:9999", "host")
 	for _, line := range []string{
 		"ip addr del 127.0.0.1/8 dev lo", "ip route add 127.0.0.1/32 via 10.88.0.1",
 		"sysctl -qw net.ipv4.conf.eth0.route_localnet=1", "sysctl -qw net.ipv4.conf.all.route_localnet=1",
 	} {
-		m.run(p.ns, line)
+		m.Run(p.ns, line)
 	}
 	m.expect(t, []call{
-		{"the host itself", m.host, "tcp", "127.0.0.1:9999", "host sees 127.0.0.1"},
+		{"the host itself", m.Host, "tcp", "127.0.0.1:9999", "host sees 127.0.0.1"},
 		{"a pod", p.ns, "tcp", "127.0.0.1:9999", "no connection"},
 	})
 	// Without the guard the pod gets through: the test would notice.
 	if m.iptables != "" {
-		m.run(m.host, m.iptables+"/iptables -t raw -F CLEAT-LOCALNET")
+		m.Run(m.Host, m.iptables+"/iptables -t raw -F CLEAT-LOCALNET")
 	} else {
-		m.run(m.host, "nft flush chain inet cleat localnet_guard")
+		m.Run(m.Host, "nft flush chain inet cleat localnet_guard")
 	}
 	m.expect(t, []call{{"a pod without the guard", p.ns, "tcp", "127.0.0.1:9999", "host sees 10.88.0.2"}})
 }
@@ -226,7 +197,7 @@ func TestB006UDPSenderFollowsThePort(t *testing.T) { onEachBackend(t, testB006UD
 func testB006UDPSenderFollowsThePort(t *testing.T, m *machine) {
 	first := m.attach(m.newPod(2, podNetwork, udp(5005, 53)), "udp :53")
 	var conn net.Conn
-	err := m.outside.Do(func() error {
+	err := m.Outside.Do(func() error {
 		var err error
 		conn, err = net.Dial("udp", "192.0.2.1:5005")
 		return err
@@ -235,12 +206,12 @@ func testB006UDPSenderFollowsThePort(t *testing.T, m *machine) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ask := func() string { return exchange(conn, "udp", deadline(patience)) }
+	ask := func() string { return traffic.Exchange(conn, "udp", time.Now().Add(traffic.Patience)) }
 	if got := ask(); got != "pod2 sees 192.0.2.9" {
 		t.Fatalf("first pod: %q", got)
 	}
 	m.del(t, first.attachment)
-	m.serve(m.host, "udp", "192.0.2.1:5005", "host")
+	m.Serve(m.Host, "udp", "192.0.2.1:5005", "host")
 	if got := ask(); got != "host sees 192.0.2.9" {
 		t.Errorf("after DEL: %q, want the host's own server", got)
 	}
@@ -254,12 +225,12 @@ func TestSpoofedFramesAreDropped(t *testing.T) {
 	m := newMachine(t)
 	a := m.attach(m.newPod(2, podNetwork))
 	b := m.attach(m.newPod(3, podNetwork), "tcp :80")
-	to := at(b.address(false).String(), 80)
+	to := traffic.At(b.address(false).String(), 80)
 	m.expect(t, []call{{"own mac", a.ns, "tcp", to, "pod3 sees 10.88.0.2"}})
-	m.run(a.ns, "ip link set eth0 address 02:00:00:00:00:99")
+	m.Run(a.ns, "ip link set eth0 address 02:00:00:00:00:99")
 	m.expect(t, []call{{"another mac", a.ns, "tcp", to, "no connection"}})
 	i := slices.IndexFunc(a.prev.Interfaces, func(dev cni.Interface) bool { return dev.Name == "eth0" })
-	m.run(a.ns, "ip link set eth0 address "+a.prev.Interfaces[i].MAC)
+	m.Run(a.ns, "ip link set eth0 address "+a.prev.Interfaces[i].MAC)
 	m.expect(t, []call{{"own mac again", a.ns, "tcp", to, "pod3 sees 10.88.0.2"}})
 }
 
@@ -268,8 +239,8 @@ func TestIsolatedPorts(t *testing.T) {
 	network := strings.Replace(podNetwork, `"macspoofchk":true`, `"portIsolation":true`, 1)
 	a, b := m.attach(m.newPod(2, network)), m.attach(m.newPod(3, network), "tcp :80")
 	m.expect(t, []call{
-		{"isolated pods", a.ns, "tcp", at(b.address(false).String(), 80), "no connection"},
-		{"the host", m.host, "tcp", at(b.address(false).String(), 80), "pod3 sees 10.88.0.1"},
+		{"isolated pods", a.ns, "tcp", traffic.At(b.address(false).String(), 80), "no connection"},
+		{"the host", m.Host, "tcp", traffic.At(b.address(false).String(), 80), "pod3 sees 10.88.0.1"},
 	})
 	if found := m.check(t, a.attachment); found != "" {
 		t.Errorf("CHECK: %s", found)
@@ -280,7 +251,7 @@ func TestB047BridgeIsSteady(t *testing.T) {
 	m := newMachine(t)
 	state := func() string {
 		var words []string
-		for w := range strings.FieldsSeq(m.run(m.host, "ip -o link show cni0")) {
+		for w := range strings.FieldsSeq(m.Run(m.Host, "ip -o link show cni0")) {
 			if strings.Contains(w, ":") && len(w) == 17 || len(words) > 0 && words[len(words)-1] == "mtu" || w == "mtu" {
 				words = append(words, w)
 			}
@@ -315,12 +286,12 @@ func TestB043WithoutIPv6(t *testing.T) {
 	const v4 = `{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"bridge","isDefaultGateway":true,"ipMasq":true,
 	  "ipam":{"type":"numbered","subnets":["10.88.0.0/16"]}},{"type":"portmap","capabilities":{"portMappings":true}}]}`
 	a, both := m.newPod(2, v4, tcp(8080, 80)), m.newPod(3, podNetwork)
-	for _, ns := range []*netns.Handle{m.host, a.ns, both.ns} {
-		m.run(ns, "mount -t tmpfs tmpfs /proc/sys/net/ipv6")
-		t.Cleanup(func() { m.runAnyway(ns, "umount /proc/sys/net/ipv6") })
+	for _, ns := range []*netns.Handle{m.Host, a.ns, both.ns} {
+		m.Run(ns, "mount -t tmpfs tmpfs /proc/sys/net/ipv6")
+		t.Cleanup(func() { m.RunAnyway(ns, "umount /proc/sys/net/ipv6") })
 	}
 	m.attach(a, "tcp4 :80")
-	m.expect(t, []call{{"outside", m.outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
+	m.expect(t, []call{{"outside", m.Outside, "tcp", "192.0.2.1:8080", "pod2 sees 192.0.2.9"}})
 	if found := m.check(t, a.attachment); found != "" {
 		t.Errorf("CHECK: %s", found)
 	}
@@ -337,7 +308,7 @@ func TestSCTP(t *testing.T) {
 		sandbox.Need(t, "conntrack-sctp", err.Error())
 	}
 	p := m.attach(m.newPod(2, podNetwork, cni.PortMapping{HostPort: 9899, ContainerPort: 3868, Protocol: "SCTP"}))
-	for name, i := range families {
+	for name, i := range traffic.Families() {
 		t.Run(name, func(t *testing.T) {
 			network := []string{"ip4:132", "ip6:132"}[i]
 			var in net.PacketConn
@@ -350,8 +321,8 @@ func TestSCTP(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer in.Close()
-			err = m.outside.Do(func() error {
-				out, err := net.Dial(network, hostAddr[i])
+			err = m.Outside.Do(func() error {
+				out, err := net.Dial(network, traffic.HostAddr(i))
 				if err != nil {
 					return err
 				}
@@ -362,7 +333,7 @@ func TestSCTP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := in.SetReadDeadline(deadline(patience)); err != nil {
+			if err := in.SetReadDeadline(time.Now().Add(traffic.Patience)); err != nil {
 				t.Fatal(err)
 			}
 			buf := make([]byte, 512)
@@ -370,8 +341,8 @@ func TestSCTP(t *testing.T) {
 			if err != nil {
 				t.Fatalf("nothing came to the pod: %v", err)
 			}
-			if port := binary.BigEndian.Uint16(buf[2:]); n < 12 || port != 3868 || from.String() != outsideAddr[i] {
-				t.Errorf("got %d bytes for port %d from %s, want port 3868 from %s", n, port, from, outsideAddr[i])
+			if port := binary.BigEndian.Uint16(buf[2:]); n < 12 || port != 3868 || from.String() != traffic.OutsideAddr(i) {
+				t.Errorf("got %d bytes for port %d from %s, want port 3868 from %s", n, port, from, traffic.OutsideAddr(i))
 			}
 		})
 	}

@@ -79,8 +79,11 @@ func main() {
 	}
 }
 
-// chosen returns the plugin that the arguments name; "" for none.
+// chosen returns the plugin that the arguments name; "" for none. Kernels before 5.18 start a program without any.
 func chosen(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
 	if name := filepath.Base(args[0]); !strings.HasPrefix(name, self) { // a copy may carry its version in its name
 		return name
 	}

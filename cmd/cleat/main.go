@@ -26,13 +26,22 @@ var version string
 func main() {
 	// The handler stays to the end: a second signal must not stop the undoing, which has a bound of its own.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	name, args := called(os.Args)
 	code := cli.Main(ctx, cli.Config{
-		Args: os.Args[1:], Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
+		Args: args, Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
 		Version: programVersion(), Program: programFile(), NewRunner: newRunner, EUID: os.Geteuid(),
-		Cnitool: filepath.Base(os.Args[0]) == "cnitool",
+		Cnitool: name == "cnitool",
 	})
 	stop()
 	os.Exit(code)
+}
+
+// called splits the arguments into the name that the program was called by and the rest. Kernels before 5.18 start a program without any.
+func called(argv []string) (name string, args []string) {
+	if len(argv) == 0 {
+		return "", nil
+	}
+	return filepath.Base(argv[0]), argv[1:]
 }
 
 func newRunner(o cli.RunnerOptions) (*builtin.Runner, error) {

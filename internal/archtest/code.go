@@ -108,6 +108,18 @@ func checkSetenv(m *Module) []Finding {
 		func(*Package, *File) bool { return false })
 }
 
+// checkListen refuses sockets that others could connect to: docs/threat-model.md has none.
+func checkListen(m *Module) []Finding {
+	// What the demo serves, it serves in a namespace that it made.
+	const demo = "internal/cli/demo_linux.go"
+	listening := []string{"net.Listen", "net.ListenTCP", "net.ListenUDP", "net.ListenUnix", "net.ListenPacket", "net.ListenUnixgram", "net.ListenConfig",
+		"unix.Listen", "syscall.Listen"}
+	return append(m.missing(demo), m.ban(listening, "lets others connect: say in docs/threat-model.md who, and make an exception of the file",
+		func(p *Package, f *File) bool {
+			return f.Test || f.Path == demo || p.isKit() || matchAny([]string{"internal/sandbox/...", "test/..."}, p.Dir)
+		})...)
+}
+
 // checkNames refuses names that say nothing.
 func checkNames(m *Module) []Finding {
 	empty := []string{"util", "utils", "helper", "helpers", "common", "misc", "types", "errors", "base", "shared", "lib"}

@@ -22,56 +22,38 @@ const sysModule = "golang.org/x/sys"
 // layers returns the table, "The parts and who may import whom". What of it nobody needs any more is
 // reported.
 func layers() []layer {
-	return []layer{
-		{dirs: []string{"cni", "netstate", "internal/nearmiss", "internal/testsum"}},
+	return append(agentLayers(), []layer{
+		{dirs: []string{"cni", "netstate", "internal/dbus", "internal/nearmiss", "internal/output", "internal/testsum"}},
 		{dirs: []string{"plugin"}, module: []string{"cni", "netstate", "internal/netns", "internal/pluginexec"}},
 		{dirs: []string{"planned"}, module: []string{"cni", "netstate", "plugin"}},
 		{dirs: []string{"planned"}, file: "main_linux.go", module: []string{"internal/kernel", "internal/leases", "internal/originals"}},
 		{dirs: []string{"plugins"}, module: []string{"planned", "plugins/*"}},
 		{dirs: []string{"plugins/*"}, module: []string{"cni", "netstate", "plugin", "planned", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
-			"internal/podip"}},
+			"internal/podip", "internal/spoof"}},
 		{dirs: []string{"libcni"}, module: []string{"cni", "netstate", "internal/atomicfile", "internal/filelock", "internal/nearmiss",
-			"internal/netns", "internal/pluginexec"}, foreign: []string{sysModule}},
+			"internal/netns", "internal/ownfile", "internal/pluginexec"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/attached"}, module: []string{"cni"}},
 		{dirs: []string{"internal/backend", "internal/podip"}, module: []string{"cni", "netstate"}},
 		{dirs: []string{"internal/ipamconf"}, module: []string{"cni", "plugin"}},
-		{dirs: []string{"internal/masq"}, module: []string{"netstate"}},
-		{dirs: []string{"internal/atomicfile", "internal/filelock"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/masq", "internal/spoof"}, module: []string{"netstate"}},
+		{dirs: []string{"internal/ownfile"}},
+		{dirs: []string{"internal/atomicfile"}, foreign: []string{sysModule}},
+		{dirs: []string{"internal/filelock"}, module: []string{"internal/ownfile"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/netns"}, module: []string{"netstate"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/pluginexec"}, module: []string{"cni", "internal/nearmiss"}},
-		{dirs: []string{"internal/leases"}, module: []string{"cni", "netstate", "internal/filelock", "internal/netns"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/originals"}, module: []string{"netstate", "internal/atomicfile"}},
-		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/filelock", "internal/netns"},
+		{dirs: []string{"internal/pluginexec"}, module: []string{"cni", "internal/nearmiss", "internal/ownfile"}},
+		{dirs: []string{"internal/leases"}, module: []string{"cni", "netstate", "internal/filelock", "internal/netns", "internal/ownfile"},
+			foreign: []string{sysModule}},
+		{dirs: []string{"internal/originals"}, module: []string{"netstate", "internal/atomicfile", "internal/ownfile"}},
+		{dirs: []string{"internal/firewalld"}, module: []string{"netstate", "internal/dbus", "internal/filelock"}},
+		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/filelock", "internal/firewalld", "internal/netns", "internal/ownfile"},
 			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
-		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns"},
-			foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-		{dirs: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-		{dirs: []string{"internal/agent/config"}, module: []string{"internal/agent/manifest"},
-			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "github.com/fsnotify/fsnotify", sysModule}},
-		{dirs: []string{"internal/agent/prober"}, module: []string{"internal/agent/container", "internal/agent/decide"},
-			foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-		{dirs: []string{"internal/agent/status"}, module: []string{"internal/agent/container", "internal/agent/decide"},
-			foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-		{dirs: []string{"internal/agent/manifest"}, module: []string{"internal/nearmiss"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "go.yaml.in/yaml/v3"}},
-		{dirs: []string{"internal/agent/cgroup"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/agent/spawn"}, module: []string{"internal/netns"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/agent/monitor"}, module: []string{"internal/agent/cgroup", "internal/agent/spawn", "internal/atomicfile", "internal/netns"},
-			foreign: []string{sysModule}},
-		{dirs: []string{"internal/agent/images"}, foreign: []string{sysModule, "github.com/google/go-containerregistry"}},
-		{dirs: []string{"internal/agent/native"}, module: []string{"cni", "internal/agent/cgroup", "internal/agent/container", "internal/agent/images", "internal/agent/monitor",
-			"internal/agent/network", "internal/agent/pause", "internal/agent/spawn", "internal/atomicfile", "internal/netns"},
-			foreign: []string{sysModule, "k8s.io/api", "k8s.io/apimachinery", "github.com/containerd/go-runc", "github.com/opencontainers/runtime-spec"}},
-		{dirs: []string{"internal/agent/pause"}, module: []string{"internal/agent/spawn"}, foreign: []string{sysModule}},
-		{dirs: []string{"internal/agent/network"}, module: []string{"cni", "libcni"}, foreign: []string{"github.com/fsnotify/fsnotify"}},
-		{dirs: []string{"internal/agent/decide"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-		{dirs: []string{"internal/agent/podworkers"}, module: []string{"internal/agent/container", "internal/agent/decide"},
-			foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-		{dirs: []string{"internal/agent/pleg"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/apimachinery"}},
+		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns",
+			"internal/output"}, foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 		{dirs: []string{"cmd/*"}, module: []string{"cni", "libcni", "plugin", "planned", "plugins", "internal/agent/monitor", "internal/agent/pause", "internal/builtin", "internal/cli", "internal/kernel",
 			"internal/leases", "internal/nearmiss", "internal/originals"}},
 		{dirs: []string{"test/*"}},
-	}
+	}...)
 }
 
 // covers reports whether the row speaks about a file.
@@ -200,7 +182,7 @@ func checkTestImports(m *Module) []Finding {
 // pure are the packages that are data and text, or plans: no file, no dialing, no clock, no randomness.
 func pure() []string {
 	return []string{"cni", "netstate", "plugins/*", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
-		"internal/nearmiss", "internal/podip", "internal/agent/decide"}
+		"internal/nearmiss", "internal/podip", "internal/spoof", "internal/agent/decide"}
 }
 
 // checkPure keeps the outside world out of pure packages: whole packages of the standard library, and single

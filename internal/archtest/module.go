@@ -71,6 +71,7 @@ func Rules() []Rule {
 		{"context", checkContext},
 		{"sleep", checkSleep},
 		{"setenv", checkSetenv},
+		{"listen", checkListen},
 		{"plugin-folder", checkPluginFolders},
 		{"example", checkExamples},
 	}
@@ -159,7 +160,7 @@ func (m *Module) sources(tests bool) func(yield func(*Package, *File) bool) {
 
 // isKit reports whether the package is a test kit, which only tests import: x/…test, and the sandbox.
 func (p *Package) isKit() bool {
-	return strings.HasSuffix(p.Dir, "test") || p.Dir == "internal/sandbox"
+	return strings.HasSuffix(p.Dir, "test") || p.Dir == "internal/sandbox" || strings.HasPrefix(p.Dir, "internal/sandbox/")
 }
 
 // isPublic reports whether others can import the package.

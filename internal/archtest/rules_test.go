@@ -145,6 +145,7 @@ func codeViolations() []violation {
 		{"context", "background", "cni/b.go", body("context", "func f() { g(context.Background()) }"), "context.Background outside main"},
 		{"context", "todo", "cni/b.go", body("context", "func f() { g(context.TODO()) }"), "context.TODO outside main"},
 		{"sleep", "sleep", "cni/b.go", body("time", "func f() { time.Sleep(1) }"), "time.Sleep polls"},
+		{"listen", "tcp", "cni/b.go", body("net", "func f() { net.Listen(\"tcp\", \":80\") }"), "net.Listen lets others connect"},
 		{"setenv", "test", "cni/b_test.go", body("os", "func f() { os.Setenv(\"A\", \"b\") }"), "os.Setenv changes the process"},
 	}
 }

@@ -28,15 +28,20 @@ func Addresses(prev *cni.Result, ifName string) []netip.Prefix {
 	return all
 }
 
+// shaper is what names of bandwidth's interfaces begin with.
+const shaper = "bwp"
+
 // HostInterfaces returns the names of the interfaces on the host, in the result's order: a plugin lists a bridge before
-// its port. Without a result there are none.
+// its port. Passed over are a name that no interface can have, as one with a line break, which would become another rule, and what the
+// plugin bandwidth, ours and the reference's, puts beside the pod's: CHECK and DEL get that in their result also where it
+// comes later in the list. Without a result there are none.
 func HostInterfaces(prev *cni.Result) []string {
 	if prev == nil {
 		return nil
 	}
 	var names []string
 	for _, dev := range prev.Interfaces {
-		if dev.Sandbox == "" && dev.Name != "" {
+		if dev.Sandbox == "" && cni.CheckIfName(dev.Name) == nil && !strings.HasPrefix(dev.Name, shaper) {
 			names = append(names, dev.Name)
 		}
 	}

@@ -36,6 +36,12 @@ func TestResult(t *testing.T) {
 			Addresses: []string{"10.88.0.5/16", "fd00::5/64"}, Host: []string{"cni0", "veth1", "cni0.5", "cni0.x"},
 			Leads: []string{"cni0", "cni0.5"}, Lives: "link veth1",
 		}},
+		{"names-of-no-interface", &cni.Result{
+			Interfaces: []cni.Interface{{Name: "x\n-A INPUT -j ACCEPT"}, {Name: "../../kernel"}, {Name: "a b"}, {Name: "veth-that-is-too-long"}, {Name: "cni0"}},
+		}, read{Host: []string{"cni0"}, Leads: []string{"cni0"}, Lives: "netns /run/netns/a"}},
+		{"shaped", &cni.Result{
+			Interfaces: []cni.Interface{{Name: "cni0"}, {Name: "veth1"}, {Name: "eth0", Sandbox: "/run/netns/a"}, {Name: "bwp3ec09c00a1f"}},
+		}, read{Host: []string{"cni0", "veth1"}, Leads: []string{"cni0"}, Lives: "link veth1"}},
 		{"another-interface", &cni.Result{
 			Interfaces: []cni.Interface{{Name: "eth1", Sandbox: "/run/netns/a"}}, IPs: []cni.IP{ip("10.88.0.5/16", 0), ip("10.88.0.6/16", 9)},
 		}, read{Addresses: []string{"10.88.0.6/16"}, Lives: "netns /run/netns/a"}},

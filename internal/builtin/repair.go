@@ -38,7 +38,7 @@ func (r *Runner) repairFirst(ctx context.Context, calls []libcni.Call) (n int, c
 		return 1, nil, err
 	}
 	n = r.together(calls[:n])
-	steps, err := r.steps(calls[:n])
+	steps, err := r.checkSteps(calls[:n], n < len(calls))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -29,7 +29,7 @@ func (r *Runner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error)
 	if !builtIn {
 		return r.cfg.Programs.Run(ctx, calls[:n])
 	}
-	return r.runHere(ctx, calls[:r.together(calls[:n])])
+	return r.runHere(ctx, calls, r.together(calls[:n]))
 }
 
 // alike returns how many calls from the front are served alike, and whether here or by programs.
@@ -60,10 +60,12 @@ func (r *Runner) together(calls []libcni.Call) int {
 	return len(calls)
 }
 
-// runHere runs built-in plugins. A panic in one is its error: the list it stands in is still to be
+// runHere runs the first n calls, of built-in plugins. A panic in one is its error: the list it stands in is still to be
 // undone by the caller.
-func (r *Runner) runHere(ctx context.Context, calls []libcni.Call) (out [][]byte, err error) {
+func (r *Runner) runHere(ctx context.Context, calls []libcni.Call, n int) (out [][]byte, err error) {
 	defer r.recovered(calls[0], &err)
+	followed := n < len(calls)
+	calls = calls[:n]
 	verb := calls[0].Verb
 	switch {
 	case verb == cni.VerbVersion:
@@ -75,7 +77,7 @@ func (r *Runner) runHere(ctx context.Context, calls []libcni.Call) (out [][]byte
 	case verb == cni.VerbDel:
 		return r.del(ctx, calls)
 	case verb == cni.VerbCheck:
-		return r.check(ctx, calls)
+		return r.check(ctx, calls, followed)
 	default:
 		return r.one(ctx, calls[0])
 	}
@@ -123,35 +125,25 @@ func (r *Runner) del(ctx context.Context, calls []libcni.Call) ([][]byte, error)
 	return make([][]byte, len(calls)), nil
 }
 
-// check goes through all calls and gathers the differences of all, so that one look at them is enough. Another
-// error ends it.
-func (r *Runner) check(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
-	var found planned.DifferencesError
-	var first *cni.Error
-	for _, c := range calls {
-		_, err := r.one(ctx, c)
-		if err == nil {
-			continue
-		}
-		differences, ok := planned.DifferencesOf(err)
-		if !ok {
-			return nil, err
-		}
-		if first == nil {
-			first = cni.AsError(err)
-		}
-		for _, d := range differences {
-			if !slices.Contains(found.Differences, d) {
-				found.Differences = append(found.Differences, d)
-			}
-		}
+// check compares what all calls made, in one look. Others follow them in the list, or not.
+func (r *Runner) check(ctx context.Context, calls []libcni.Call, followed bool) ([][]byte, error) {
+	steps, err := r.checkSteps(calls, followed)
+	if err != nil {
+		return nil, err
 	}
-	if first == nil {
-		return make([][]byte, len(calls)), nil
+	if err := r.engine.CheckList(ctx, steps); err != nil {
+		return nil, annotate(err, calls[0])
 	}
-	all := cni.Errorf(first.Code, "%w", &found)
-	all.Plugin, all.Verb, all.Step, all.Hint = first.Plugin, first.Verb, first.Step, first.Hint
-	return nil, all
+	return make([][]byte, len(calls)), nil
+}
+
+// checkSteps are the steps of a CHECK or a repair.
+func (r *Runner) checkSteps(calls []libcni.Call, followed bool) ([]planned.Step, error) {
+	steps, err := r.steps(calls)
+	for i := range steps {
+		steps[i].Followed = followed
+	}
+	return steps, err
 }
 
 // one makes one call by itself.

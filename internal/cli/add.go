@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -78,17 +79,17 @@ func (a *app) attachment(args []string, t target, r request) (*libcni.NetworkCon
 
 // writeResult prints what was attached. When that fails the attachment stays: it is recorded, and ls shows it.
 func (a *app) writeResult(list *libcni.NetworkConfigList, rt libcni.RuntimeConf, result *cni.Result) error {
-	if a.output.structured() {
+	if a.output.Structured() {
 		raw, err := result.Encode(list.CNIVersion)
 		if err != nil {
 			return err
 		}
-		return writeStructured(a.cfg.Stdout, a.output, json.RawMessage(raw))
+		return output.WriteStructured(a.cfg.Stdout, a.output, json.RawMessage(raw))
 	}
-	t := table{
-		head:     []string{"NETWORK", "ID", "INTERFACE", "IPS", "MAC"},
-		wideHead: []string{"NAMESPACE"},
+	t := output.Table{
+		Head:     []string{"NETWORK", "ID", "INTERFACE", "IPS", "MAC"},
+		WideHead: []string{"NAMESPACE"},
 	}
-	t.add([]string{list.Name, rt.ContainerID, rt.IfName, strings.Join(podIPs(result), ","), macOf(result, rt.IfName)}, rt.NetNS)
-	return t.write(a.cfg.Stdout, a.output == formatWide)
+	t.Add([]string{list.Name, rt.ContainerID, rt.IfName, strings.Join(podIPs(result), ","), macOf(result, rt.IfName)}, rt.NetNS)
+	return t.Write(a.cfg.Stdout, a.output == output.Wide)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
@@ -25,46 +26,25 @@ type finding struct {
 }
 
 func (a *app) checkCmd() *cobra.Command {
-	var t target
-	var all bool
-	c := &cobra.Command{
-		Use:                   "check NETWORK NETNS | check --all",
-		DisableFlagsInUseLine: true,
-		Short:                 "Compare attachments with the kernel",
+	var s selection
+	return s.command(a, &cobra.Command{
+		Use:   "check",
+		Short: "Compare attachments with the kernel",
 		Long: `Compares an attachment, or all that are recorded, with what is in the kernel, and
 prints each difference. Exit status 3 says that there are some. A program that is
 not of this project says what it found as its error.`,
 		Example: `  cleat check mynet web
   cleat check --all -o json`,
-		Args: func(c *cobra.Command, args []string) error {
-			if all {
-				return exactArgs()(c, args)
-			}
-			return exactArgs("NETWORK", "NETNS")(c, args)
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, cancel := a.bounded(c.Context())
-			defer cancel()
-			ck, err := a.checker(all)
-			if err != nil {
-				return err
-			}
-			if all {
-				err = ck.all(ctx, a)
-			} else {
-				err = a.netnsHint(args[1], ck.named(ctx, a, args, t))
-			}
-			if err != nil {
-				return err
-			}
-			return a.writeFindings(ck.found)
-		},
-		ValidArgsFunction: a.completeNetworkNetNS,
-	}
-	t.flags(c, a.cfg.Env)
-	t.attached(c, a)
-	c.Flags().BoolVar(&all, "all", false, "check all attachments that are recorded")
-	return c
+	}, func(ctx context.Context, args []string) error {
+		ck, err := a.checker(s.all)
+		if err != nil {
+			return err
+		}
+		if err := s.run(ctx, a, args, ck); err != nil {
+			return err
+		}
+		return a.writeFindings(ck.found)
+	})
 }
 
 // checker gathers findings.
@@ -82,31 +62,6 @@ func (a *app) checker(name bool) (*checker, error) {
 		return nil, err
 	}
 	return &checker{cni: c, runner: runner, dirs: a.pluginDirs, name: name, found: []finding{}}, nil
-}
-
-// named checks the attachment of NETWORK and NETNS.
-func (ck *checker) named(ctx context.Context, a *app, args []string, t target) error {
-	list, rt, err := a.attachmentOf(args, t)
-	if err != nil {
-		return err
-	}
-	return ck.one(ctx, list, rt)
-}
-
-// attachmentOf is the attachment that NETWORK, NETNS and flags name, to be looked up.
-func (a *app) attachmentOf(args []string, t target) (*libcni.NetworkConfigList, *libcni.RuntimeConf, error) {
-	if err := t.check(); err != nil {
-		return nil, nil, err
-	}
-	path, err := a.netnsPath(args[1])
-	if err != nil {
-		return nil, nil, err
-	}
-	list, err := a.network(args[0])
-	if err != nil {
-		return nil, nil, err
-	}
-	return list, &libcni.RuntimeConf{ContainerID: t.containerID(path), NetNS: path, IfName: t.ifName}, nil
 }
 
 // all checks every attachment that is recorded. One that can't be checked is a finding like the others,
@@ -221,8 +176,8 @@ func (ck *checker) of(network string, rt *libcni.RuntimeConf, f finding) finding
 // writeFindings prints findings, and returns errFound if there are any.
 func (a *app) writeFindings(found []finding) error {
 	var err error
-	if a.output.structured() {
-		err = writeStructured(a.cfg.Stdout, a.output, found)
+	if a.output.Structured() {
+		err = output.WriteStructured(a.cfg.Stdout, a.output, found)
 	} else {
 		for _, f := range found {
 			err = errors.Join(err, f.write(a.cfg.Stdout))
@@ -247,7 +202,7 @@ func (f finding) write(w io.Writer) error {
 		lines = []string{"want:       " + f.Want, "have:       " + f.Have}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, printable(f.prefix()+line)); err != nil {
+		if _, err := fmt.Fprintln(w, output.Printable(f.prefix()+line)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-cni/cleat/internal/builtin"
 	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/internal/output"
 )
 
 // Config is what the command line sees of the world.
@@ -48,7 +49,7 @@ type app struct {
 	execOnly   bool
 	builtin    bool
 	timeout    time.Duration
-	output     format
+	output     output.Format
 	verbose    bool
 	jsonLog    bool
 }
@@ -59,7 +60,7 @@ func Main(ctx context.Context, cfg Config) int {
 	if err == nil || errors.Is(err, errFound) {
 		return a.exitStatus(ctx, err)
 	}
-	if !a.output.structured() {
+	if !a.output.Structured() {
 		// An error in the flags may stand before -o.
 		a.output = askedFormat(cfg.Args)
 	}
@@ -78,7 +79,7 @@ func execute(ctx context.Context, cfg Config) (*app, error) {
 	if cfg.NetNSDir == "" {
 		cfg.NetNSDir = "/run/netns"
 	}
-	a := &app{cfg: cfg, output: formatTable}
+	a := &app{cfg: cfg, output: output.Tabular}
 	root := a.root()
 	if cfg.Cnitool {
 		root = a.cnitoolRoot()

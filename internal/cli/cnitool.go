@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -121,7 +122,7 @@ func (a *app) cnitoolAdd(ctx context.Context, call cnitoolCall) error {
 	if err != nil {
 		return err
 	}
-	if a.output != formatTable {
+	if a.output != output.Tabular {
 		return a.writeResult(call.list, call.rt, result)
 	}
 	raw, err := result.Encode(call.list.CNIVersion)

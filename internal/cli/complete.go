@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/cleat-cni/cleat/internal/output"
 	"os"
 	"slices"
 
@@ -16,7 +17,7 @@ func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) 
 
 // completeFormat completes the form of a result.
 func completeFormat(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{string(formatJSON), string(formatYAML), string(formatTable), string(formatWide)},
+	return []string{string(output.JSON), string(output.YAML), string(output.Tabular), string(output.Wide)},
 		cobra.ShellCompDirectiveNoFileComp
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -43,8 +44,8 @@ func (a *app) dryRun(ctx context.Context, runner *builtin.Runner, d deletion, fo
 			views = append(views, v)
 		}
 	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, views)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, views)
 	}
 	return writeRemovals(a.cfg.Stdout, views)
 }
@@ -76,7 +77,7 @@ func (a *app) removal(runner *builtin.Runner, at *libcni.NetworkAttachment, owne
 
 func writeRemovals(w io.Writer, views []removalView) error {
 	var b strings.Builder
-	line := func(format string, args ...any) { b.WriteString(printable(fmt.Sprintf(format, args...)) + "\n") }
+	line := func(format string, args ...any) { b.WriteString(output.Printable(fmt.Sprintf(format, args...)) + "\n") }
 	for _, v := range views {
 		line("# %s/%s/%s", v.Network, v.ContainerID, v.IfName)
 		for _, n := range v.Notes {

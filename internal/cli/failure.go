@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 )
 
 // The exit status of cleat.
@@ -88,17 +89,17 @@ func (a *app) exitStatus(ctx context.Context, err error) int {
 func (a *app) report(err error) {
 	f := a.describe(err)
 	switch {
-	case a.output.structured():
-		if werr := writeStructured(a.cfg.Stdout, a.output, f); werr != nil {
-			fmt.Fprintf(a.cfg.Stderr, "%s: %s (%v)\n", a.name(), printable(f.text), werr)
+	case a.output.Structured():
+		if werr := output.WriteStructured(a.cfg.Stdout, a.output, f); werr != nil {
+			fmt.Fprintf(a.cfg.Stderr, "%s: %s (%v)\n", a.name(), output.Printable(f.text), werr)
 		}
 	case a.jsonLog:
 		a.log().Error(f.text, slog.Uint64("code", uint64(f.Code)), slog.String("plugin", f.Plugin),
 			slog.String("verb", string(f.Verb)), slog.String("step", f.Step), slog.String("hint", f.Hint))
 	default:
-		fmt.Fprintf(a.cfg.Stderr, "%s: %s%s\n", a.name(), printable(f.text), a.shownCode(err))
+		fmt.Fprintf(a.cfg.Stderr, "%s: %s%s\n", a.name(), output.Printable(f.text), a.shownCode(err))
 		if f.Hint != "" {
-			fmt.Fprintf(a.cfg.Stderr, "hint: %s\n", printable(f.Hint))
+			fmt.Fprintf(a.cfg.Stderr, "hint: %s\n", output.Printable(f.Hint))
 		}
 	}
 }

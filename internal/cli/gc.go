@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -92,7 +93,7 @@ func (a *app) gc(ctx context.Context, network string, how libcni.CollectArgs) er
 	}
 	bar.end()
 	err = errors.Join(errs...)
-	if err != nil && a.output.structured() {
+	if err != nil && a.output.Structured() {
 		return &partly{err, gcViewOf(all)}
 	}
 	return errors.Join(a.writeCollected(all, how.DryRun), err)
@@ -181,7 +182,7 @@ func (a *app) note(format string, args ...any) {
 		a.log().Warn(text)
 		return
 	}
-	fmt.Fprintf(a.cfg.Stderr, "note: %s\n", printable(text))
+	fmt.Fprintf(a.cfg.Stderr, "note: %s\n", output.Printable(text))
 }
 
 func gcViewOf(all []libcni.Collected) gcView {
@@ -199,21 +200,21 @@ func gcViewOf(all []libcni.Collected) gcView {
 
 func (a *app) writeCollected(all []libcni.Collected, dryRun bool) error {
 	v := gcViewOf(all)
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, v)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, v)
 	}
 	freed := "FREED"
 	if dryRun {
 		freed = "WOULD FREE"
 	}
 	return errors.Join(
-		collectedTable(freed, v.Freed, "nothing to free").write(a.cfg.Stdout, false),
-		collectedTable("KEPT", v.Kept, "").write(a.cfg.Stdout, false),
+		collectedTable(freed, v.Freed, "nothing to free").Write(a.cfg.Stdout, false),
+		collectedTable("KEPT", v.Kept, "").Write(a.cfg.Stdout, false),
 	)
 }
 
-func collectedTable(title string, list []collectedView, empty string) *table {
-	t := &table{head: []string{title, "OWNER", "WHY", "OBJECT"}, empty: empty}
+func collectedTable(title string, list []collectedView, empty string) *output.Table {
+	t := &output.Table{Head: []string{title, "OWNER", "WHY", "OBJECT"}, Empty: empty}
 	for _, v := range list {
 		owner := v.Network
 		if v.ContainerID != "" {
@@ -223,7 +224,7 @@ func collectedTable(title string, list []collectedView, empty string) *table {
 		if v.Kind == "attachment" {
 			object = ""
 		}
-		t.add([]string{v.Kind, owner, v.Why, object})
+		t.Add([]string{v.Kind, owner, v.Why, object})
 	}
 	return t
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/atomicfile"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -102,20 +103,20 @@ func (a *app) install(ctx context.Context, in installation) error {
 }
 
 func (a *app) writeInstall(steps []installStep, in installation) error {
-	if a.output.structured() {
+	if a.output.Structured() {
 		if steps == nil {
 			steps = []installStep{}
 		}
-		return writeStructured(a.cfg.Stdout, a.output, steps)
+		return output.WriteStructured(a.cfg.Stdout, a.output, steps)
 	}
-	t := table{head: []string{"DONE", "PATH", "WHY"}, empty: "nothing to do"}
+	t := output.Table{Head: []string{"DONE", "PATH", "WHY"}, Empty: "nothing to do"}
 	if in.dryRun {
-		t.head[0] = "WOULD"
+		t.Head[0] = "WOULD"
 	}
 	for _, s := range steps {
-		t.add([]string{s.Action, s.Path, s.Why})
+		t.Add([]string{s.Action, s.Path, s.Why})
 	}
-	return t.write(a.cfg.Stdout, false)
+	return t.Write(a.cfg.Stdout, false)
 }
 
 // installSteps looks at what is there and says what is to be done: the program first, so that no link leads nowhere.

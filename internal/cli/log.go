@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"github.com/cleat-cni/cleat/internal/output"
 	"io"
 	"log/slog"
 	"strings"
@@ -42,7 +43,7 @@ func (h *blockHandler) Handle(ctx context.Context, r slog.Record) error {
 			return true
 		}
 		for line := range strings.Lines(text) {
-			block.WriteString("  " + printable(strings.TrimSuffix(line, "\n")) + "\n")
+			block.WriteString("  " + output.Printable(strings.TrimSuffix(line, "\n")) + "\n")
 		}
 		return true
 	})

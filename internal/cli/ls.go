@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -40,30 +41,30 @@ func (a *app) ls(ctx context.Context) error {
 	views := make([]attachmentView, len(all))
 	for i, at := range all {
 		views[i] = viewOf(at)
-		if a.output != formatTable {
+		if a.output != output.Tabular {
 			a.addTraffic(&views[i], at.State)
 		}
 	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, views)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, views)
 	}
-	t := table{
-		head:     []string{"NETWORK", "ID", "POD", "INTERFACE", "IPS", "MAC", "NAMESPACE", "STATE", "AGE"},
-		wideHead: []string{"RX", "TX", "WHY"},
-		empty:    "nothing is attached",
+	t := output.Table{
+		Head:     []string{"NETWORK", "ID", "POD", "INTERFACE", "IPS", "MAC", "NAMESPACE", "STATE", "AGE"},
+		WideHead: []string{"RX", "TX", "WHY"},
+		Empty:    "nothing is attached",
 	}
 	var broken [][2]string
 	for _, v := range views {
 		if v.State == string(libcni.StateBroken) {
 			broken = append(broken, [2]string{filepath.Base(v.File), v.Why})
 		}
-		t.add([]string{v.Network, v.ContainerID, v.Pod, v.IfName, strings.Join(v.IPs, ","), v.MAC, v.NetNS, v.State, a.age(v.Added)},
+		t.Add([]string{v.Network, v.ContainerID, v.Pod, v.IfName, strings.Join(v.IPs, ","), v.MAC, v.NetNS, v.State, a.age(v.Added)},
 			bytesText(v.RX), bytesText(v.TX), v.Why)
 	}
-	if err := t.write(a.cfg.Stdout, a.output == formatWide); err != nil {
+	if err := t.Write(a.cfg.Stdout, a.output == output.Wide); err != nil {
 		return err
 	}
-	return writeSections(a.cfg.Stdout, section{"Broken records", broken})
+	return output.WriteSections(a.cfg.Stdout, output.Section{Title: "Broken records", Lines: broken})
 }
 
 // addTraffic adds the counters of a living attachment; where they can't be read there are none.

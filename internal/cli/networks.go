@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -71,8 +72,8 @@ func (a *app) networks() error {
 	for _, f := range dir.Ignored {
 		views = append(views, networkView{File: f.File, Ignored: f.String()})
 	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, views)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, views)
 	}
 	return a.writeNetworks(views)
 }
@@ -91,9 +92,9 @@ type finder interface {
 }
 
 func (a *app) writeNetworks(views []networkView) error {
-	t := table{
-		head:  []string{"NAME", "FILE", "VERSION", "PLUGINS", "DEFAULT"},
-		empty: "no networks in " + a.confDir,
+	t := output.Table{
+		Head:  []string{"NAME", "FILE", "VERSION", "PLUGINS", "DEFAULT"},
+		Empty: "no networks in " + a.confDir,
 	}
 	var plugins, ignored [][2]string
 	for _, v := range views {
@@ -112,13 +113,13 @@ func (a *app) writeNetworks(views []networkView) error {
 			if p.Error != "" {
 				where = "MISSING: " + p.Error
 			}
-			plugins = appendNew(plugins, [2]string{p.Type, where})
+			plugins = output.AppendNew(plugins, [2]string{p.Type, where})
 		}
-		t.add([]string{v.Name, v.File, v.Version, strings.Join(types, ","), isDefault})
+		t.Add([]string{v.Name, v.File, v.Version, strings.Join(types, ","), isDefault})
 	}
 	w := a.cfg.Stdout
-	if err := t.write(w, a.output == formatWide); err != nil {
+	if err := t.Write(w, a.output == output.Wide); err != nil {
 		return err
 	}
-	return writeSections(w, section{"Plugins", plugins}, section{"Not used", ignored})
+	return output.WriteSections(w, output.Section{Title: "Plugins", Lines: plugins}, output.Section{Title: "Not used", Lines: ignored})
 }

@@ -12,10 +12,12 @@ import (
 func parsePair(s string) (key, value string, err error) {
 	key, value, ok := strings.Cut(s, "=")
 	switch {
+	case ok && key != "" && strings.ContainsAny(key, ";\x00\n"):
+		return "", "", fmt.Errorf("arg %q: the name holds a character that CNI_ARGS can't carry", key)
 	case !ok || key == "" || value == "":
 		return "", "", fmt.Errorf("arg %q is not KEY=VALUE", s)
 	case strings.ContainsAny(s, ";\x00\n"):
-		return "", "", fmt.Errorf("arg %q holds a character that CNI_ARGS can't carry", s)
+		return "", "", fmt.Errorf("arg %q: the value holds a character that CNI_ARGS can't carry", key)
 	}
 	return key, value, nil
 }

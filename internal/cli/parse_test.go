@@ -212,17 +212,3 @@ func TestDidYouMean(t *testing.T) {
 		})
 	}
 }
-
-func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain ü":       "plain ü",
-		"a\nb\tc":       "a; b c",
-		"\x1b[31mred":   `\u001b[31mred`,
-		"bell\a":        `bell\u0007`,
-		"bidi \u202e x": `bidi \u202e x`,
-	} {
-		if got := printable(in); got != want {
-			t.Errorf("printable(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
@@ -91,8 +92,8 @@ func (a *app) writePlans(plans []builtin.StepPlan) error {
 	for i, p := range plans {
 		views[i] = planView{Plugin: p.Type, Where: p.Location.String(), State: p.Plan.State, Notes: p.Plan.Notes, Why: p.Plan.Why, plan: p.Plan}
 	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, views)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, views)
 	}
 	var b strings.Builder
 	for i, v := range views {
@@ -101,10 +102,10 @@ func (a *app) writePlans(plans []builtin.StepPlan) error {
 		}
 		fmt.Fprintf(&b, "# %s: %s\n", v.Plugin, v.Where)
 		for _, n := range v.Notes {
-			fmt.Fprintf(&b, "# note: %s\n", printable(n))
+			fmt.Fprintf(&b, "# note: %s\n", output.Printable(n))
 		}
 		for _, o := range v.State.Objects() {
-			b.WriteString(printable(o.String()) + v.because(o) + "\n")
+			b.WriteString(output.Printable(o.String()) + v.because(o) + "\n")
 		}
 	}
 	_, err := fmt.Fprint(a.cfg.Stdout, b.String())
@@ -119,6 +120,6 @@ func (v planView) because(o netstate.Object) string {
 	case len(keys) == 0:
 		return "  # " + v.Plugin
 	default:
-		return printable("  # " + strings.Join(keys, ", "))
+		return output.Printable("  # " + strings.Join(keys, ", "))
 	}
 }

@@ -9,16 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
 func (a *app) repairCmd() *cobra.Command {
-	var t target
-	var all bool
-	c := &cobra.Command{
-		Use:                   "repair NETWORK NETNS | repair --all",
-		DisableFlagsInUseLine: true,
-		Short:                 "Put back what check misses",
+	var s selection
+	return s.command(a, &cobra.Command{
+		Use:   "repair",
+		Short: "Put back what check misses",
 		Long: `Puts back what check misses of an attachment, or of all that are recorded, and
 touches nothing that is right. It prints each object that it made or changed. With
 --all, attachments that are being added or removed are passed over. Plugins that
@@ -27,50 +26,23 @@ still not as it should be.`,
 		Example: `  cleat repair mynet web
   cleat repair --all
   cleat repair --all -o json`,
-		Args: func(c *cobra.Command, args []string) error {
-			if all {
-				return exactArgs()(c, args)
-			}
-			return exactArgs("NETWORK", "NETNS")(c, args)
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, cancel := a.bounded(c.Context())
-			defer cancel()
-			ck, err := a.checker(all)
-			if err != nil {
-				return err
-			}
-			r := &repairer{checker: ck, changed: []finding{}}
-			if all {
-				err = r.all(ctx, a)
-			} else {
-				err = a.netnsHint(args[1], r.named(ctx, a, args, t))
-			}
-			return a.writeRepairs(r, err)
-		},
-		ValidArgsFunction: a.completeNetworkNetNS,
-	}
-	t.flags(c, a.cfg.Env)
-	t.attached(c, a)
-	c.Flags().BoolVar(&all, "all", false, "repair all attachments that are recorded")
-	return c
+	}, func(ctx context.Context, args []string) error {
+		ck, err := a.checker(s.all)
+		if err != nil {
+			return err
+		}
+		r := &repairer{checker: ck, how: libcni.RepairArgs{SkipBusy: s.all}, changed: []finding{}}
+		return a.writeRepairs(r, s.run(ctx, a, args, r))
+	})
 }
 
 // repairer gathers what was repaired, and as a checker what is still not right.
 type repairer struct {
 	*checker
+	how      libcni.RepairArgs
 	changed  []finding
 	programs bool // programs found differences, which they alone could mend
 	passed   int  // attachments that were being added or removed
-}
-
-// named repairs the attachment of NETWORK and NETNS.
-func (r *repairer) named(ctx context.Context, a *app, args []string, t target) error {
-	list, rt, err := a.attachmentOf(args, t)
-	if err != nil {
-		return err
-	}
-	return r.one(ctx, list, rt, libcni.RepairArgs{})
 }
 
 // all repairs every attachment that is recorded, and goes on after errors.
@@ -119,7 +91,7 @@ func (r *repairer) recorded(ctx context.Context, dir *libcni.Dir, at *libcni.Net
 	if err != nil {
 		return err
 	}
-	err = r.one(ctx, list, rt, libcni.RepairArgs{SkipBusy: true})
+	err = r.one(ctx, list, rt)
 	if errors.Is(err, libcni.ErrBusy) || cni.CodeOf(err) == cni.CodeUnknownContainer {
 		r.passed++ // it is being removed, or was meanwhile
 		return nil
@@ -128,8 +100,8 @@ func (r *repairer) recorded(ctx context.Context, dir *libcni.Dir, at *libcni.Net
 }
 
 // one repairs an attachment and checks what came of it.
-func (r *repairer) one(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf, args libcni.RepairArgs) error {
-	changed, err := r.cni.RepairNetworkList(ctx, list, rt, args)
+func (r *repairer) one(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	changed, err := r.cni.RepairNetworkList(ctx, list, rt, r.how)
 	e, ok := errors.AsType[*cni.Error](err)
 	ofProgram := ok && r.saidByProgram(e) // it is only checked, and ends the repair; what was put back before it stays so
 	if err != nil && !ofProgram {
@@ -150,11 +122,11 @@ func (r *repairer) one(ctx context.Context, list *libcni.NetworkConfigList, rt *
 
 // writeRepairs prints what was repaired, and on standard error what is still wrong; then it returns errFound.
 func (a *app) writeRepairs(r *repairer, err error) error {
-	if err != nil && a.output.structured() {
+	if err != nil && a.output.Structured() {
 		return err // which is the one object that is printed
 	}
-	if a.output.structured() {
-		err = writeStructured(a.cfg.Stdout, a.output, r.changed)
+	if a.output.Structured() {
+		err = output.WriteStructured(a.cfg.Stdout, a.output, r.changed)
 	} else {
 		for _, f := range r.changed {
 			err = errors.Join(err, f.writeRepaired(a.cfg.Stdout))
@@ -182,7 +154,7 @@ func (f finding) writeRepaired(w io.Writer) error {
 		lines = []string{"removed: " + f.Have}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, printable(f.prefix()+line)); err != nil {
+		if _, err := fmt.Fprintln(w, output.Printable(f.prefix()+line)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 )
 
 const rootLong = `cleat attaches containers to networks: it runs the plugins of a CNI network
@@ -141,8 +142,8 @@ func (a *app) mode() builtin.Mode {
 }
 
 // askedFormat looks for -o in arguments that could not be parsed as a whole.
-func askedFormat(args []string) format {
-	f := formatTable
+func askedFormat(args []string) output.Format {
+	f := output.Tabular
 	for i, arg := range args {
 		value := ""
 		switch {
@@ -154,7 +155,7 @@ func askedFormat(args []string) format {
 			value = strings.TrimPrefix(strings.TrimPrefix(arg, "-o"), "=")
 		}
 		if value != "" && f.Set(value) != nil {
-			return formatTable
+			return output.Tabular
 		}
 	}
 	return f

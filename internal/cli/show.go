@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -36,7 +39,9 @@ func (a *app) showCmd() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show all that is known about a container's attachments",
 		Long: `Shows all that the state folder knows about a container's attachments, and what
-its interfaces have received and sent. cleat ls lists the IDs.`,
+its interfaces have received and sent. cleat ls lists the IDs. Values of arguments
+and capabilities that it doesn't know are hidden, since they may be secrets; the
+record, whose file is named, has them.`,
 		Example: `  cleat show cnitool-77383ca0a0715733ca6f
   cleat show 5f2c0d -o json`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -72,7 +77,7 @@ func (a *app) show(ctx context.Context, t target) error {
 			continue
 		}
 		d := detailView{
-			attachmentView: viewOf(at), Args: at.Args, Capabilities: at.CapabilityArgs,
+			attachmentView: viewOf(at), Args: at.Args.Hidden(), Capabilities: hiddenCapabilities(at.CapabilityArgs),
 			Result: rawOrNull(at.RawResult), Config: rawOrNull(at.Config),
 		}
 		a.addTraffic(&d.attachmentView, at.State)
@@ -83,8 +88,8 @@ func (a *app) show(ctx context.Context, t target) error {
 		e.Hint = didYouMean(t.id, containerIDs(all))
 		return e
 	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, view)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, view)
 	}
 	return a.writeDetails(view)
 }
@@ -94,7 +99,7 @@ func (a *app) writeDetails(view containerView) error {
 	tw := tabwriter.NewWriter(&buf, 0, 8, 2, ' ', 0)
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(tw, "%s\t%s\n", name, printable(value))
+			fmt.Fprintf(tw, "%s\t%s\n", name, output.Printable(value))
 		}
 	}
 	for i, d := range view.Attachments {
@@ -125,7 +130,19 @@ func (a *app) writeDetails(view containerView) error {
 		line("Plugins", pluginsOf(d.Config))
 		line("Record", d.File)
 	}
-	return flush(a.cfg.Stdout, tw, &buf)
+	return output.Flush(a.cfg.Stdout, tw, &buf)
+}
+
+// hiddenCapabilities are the values of the capabilities of CONVENTIONS.md, and a sign in the place of those that nobody knows.
+func hiddenCapabilities(caps map[string]any) map[string]any {
+	known := []string{"portMappings", "ipRanges", "bandwidth", "dns", "ips", "mac", "infinibandGUID", "deviceID", "aliases", "cgroupPath"}
+	hidden := maps.Clone(caps)
+	for name := range hidden {
+		if !slices.Contains(known, name) {
+			hidden[name] = cni.HiddenValue
+		}
+	}
+	return hidden
 }
 
 // pluginsOf lists the plugins of a recorded configuration.

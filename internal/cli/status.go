@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -157,18 +158,18 @@ func (s *asker) installed(ctx context.Context, typ, version string) error {
 
 func (a *app) writeStatus(views []statusView) error {
 	var err error
-	if a.output.structured() {
-		err = writeStructured(a.cfg.Stdout, a.output, views)
+	if a.output.Structured() {
+		err = output.WriteStructured(a.cfg.Stdout, a.output, views)
 	} else {
-		t := table{head: []string{"NETWORK", "PLUGIN", "STATUS", "CODE", "MESSAGE"}, empty: "no networks in " + a.confDir}
+		t := output.Table{Head: []string{"NETWORK", "PLUGIN", "STATUS", "CODE", "MESSAGE"}, Empty: "no networks in " + a.confDir}
 		for _, v := range views {
 			status, code := "ready", ""
 			if !v.Ready {
 				status, code = "not ready", strconv.Itoa(int(v.Code))
 			}
-			t.add([]string{v.Network, v.Plugin, status, code, v.Msg})
+			t.Add([]string{v.Network, v.Plugin, status, code, v.Msg})
 		}
-		err = t.write(a.cfg.Stdout, false)
+		err = t.Write(a.cfg.Stdout, false)
 	}
 	if slices.ContainsFunc(views, func(v statusView) bool { return !v.Ready }) {
 		err = errors.Join(err, errFound)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/output"
 )
 
 // programView is cleat itself.
@@ -45,8 +46,8 @@ func (a *app) versionCmd() *cobra.Command {
 
 func (a *app) ownVersion() error {
 	v := programView{Version: a.cfg.Version, Go: runtime.Version(), SpecVersions: cni.Versions()}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, v)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, v)
 	}
 	_, err := fmt.Fprintf(a.cfg.Stdout, "cleat %s (%s), CNI %s\n", v.Version, v.Go, strings.Join(v.SpecVersions, ", "))
 	return err
@@ -57,7 +58,7 @@ func (a *app) pluginVersions(ctx context.Context, types []string) error {
 	if err != nil {
 		return err
 	}
-	t := table{head: []string{"PLUGIN", "VERSIONS", "WHERE"}}
+	t := output.Table{Head: []string{"PLUGIN", "VERSIONS", "WHERE"}}
 	views := []versionView{}
 	for _, typ := range types {
 		where, err := runner.Find(typ, a.pluginDirs)
@@ -69,10 +70,10 @@ func (a *app) pluginVersions(ctx context.Context, types []string) error {
 			return err
 		}
 		views = append(views, versionView{Type: typ, Where: where, SupportedVersions: info.Supported})
-		t.add([]string{typ, strings.Join(info.Supported, ","), where})
+		t.Add([]string{typ, strings.Join(info.Supported, ","), where})
 	}
-	if a.output.structured() {
-		return writeStructured(a.cfg.Stdout, a.output, views)
+	if a.output.Structured() {
+		return output.WriteStructured(a.cfg.Stdout, a.output, views)
 	}
-	return t.write(a.cfg.Stdout, false)
+	return t.Write(a.cfg.Stdout, false)
 }

@@ -26,7 +26,7 @@ func TestWrongArguments(t *testing.T) {
 		{name: "completion", args: "completion nope", stderr: "cleat: unknown command \"nope\"\nhint: there is bash, fish, powershell, zsh\n"},
 		{name: "two-missing", args: "add", stderr: "cleat: NETWORK and NETNS are missing\nhint: usage: cleat add NETWORK NETNS [flags]\n"},
 		{name: "cni-args", args: "add mynet ns", env: map[string]string{"CNI_ARGS": "x"},
-			stderr: "cleat: CNI_ARGS: \"x\" is no pair KEY=value\nhint: separate pairs with ; and write each as KEY=value\n"},
+			stderr: "cleat: CNI_ARGS: part 1 is no pair KEY=value\nhint: separate pairs with ; and write each as KEY=value\n"},
 		{name: "conf-dir-empty", args: "networks --conf-dir=", stderr: "cleat: --conf-dir is empty\n"},
 		{name: "plugin-dir-empty", args: "networks --plugin-dir=", stderr: "cleat: --plugin-dir is empty\n"},
 	} {

@@ -1,6 +1,6 @@
 // Package filelock holds locks across processes: an exclusive lock on a file, which the kernel gives back
 // when the process ends, however it ends. Waiting for one ends with the context, and the error then says who holds it
-// where the system tells. The files are never removed.
+// where the system tells. The files are never removed. A file that another user made, or that is none, is an error.
 package filelock
 
 import (
@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // Lock is a lock that is held. Its descriptor is closed on exec: no program started meanwhile inherits it.
@@ -58,15 +60,16 @@ func Try(path string) (*Lock, error) {
 // Release gives the lock back.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// open opens or makes the file. Only a missing folder costs a second try, which makes it.
+// open opens or makes the file. Only a missing folder costs a second try, which makes it. What another user put there is refused: he
+// could hold it for ever, or have a file made where a link leads.
 func open(path string) (*os.File, error) {
 	const flags = os.O_RDWR | os.O_CREATE
-	f, err := os.OpenFile(path, flags, 0o600)
+	f, err := ownfile.Open(path, flags, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		f, err = os.OpenFile(path, flags, 0o600)
+		f, err = ownfile.Open(path, flags, 0o600)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// lookTries is how often the list of locks is read for one that isn't in it.
+const lookTries = 3
+
 // Holder names the process that holds the lock on the file at path, from /proc/locks; "" if it isn't shown
 // there (it is outside this pid namespace, or has just let go).
 func Holder(path string) string {
@@ -17,12 +20,16 @@ func Holder(path string) string {
 	if err := unix.Stat(path, &st); err != nil {
 		return ""
 	}
-	f, err := os.Open("/proc/locks")
-	if err != nil {
-		return ""
+	// The kernel hands the list out by the page. Where locks come and go, a line can be passed over between two of them.
+	pid := ""
+	for try := 0; pid == "" && try < lookTries; try++ {
+		f, err := os.Open("/proc/locks")
+		if err != nil {
+			return ""
+		}
+		pid = holderIn(f, fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino))
+		f.Close()
 	}
-	defer f.Close()
-	pid := holderIn(f, fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino))
 	if pid == "" {
 		return ""
 	}

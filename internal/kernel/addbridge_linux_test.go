@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/builtin"
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/planned"
@@ -24,6 +25,13 @@ const bridgeList = `{"cniVersion":"1.1.0","name":"bench","plugins":[
 // runtime is the whole way in this process: runtime, plugins, lease store, kernel. Records and leases are kept below dir.
 func runtime(tb testing.TB, dir string) (*libcni.CNI, *libcni.NetworkConfigList, *kernel.Kernel) {
 	tb.Helper()
+	return runtimeOf(tb, dir, fmt.Appendf(nil, bridgeList, dir+"/leases"), func(k *kernel.Kernel) planned.Kernel { return planned.Wrap(k) })
+}
+
+// runtimeOf is runtime with a list of its own and something around the kernel.
+func runtimeOf(tb testing.TB, dir string, conf []byte, around func(*kernel.Kernel) planned.Kernel) (
+	*libcni.CNI, *libcni.NetworkConfigList, *kernel.Kernel) {
+	tb.Helper()
 	sandbox.Require(tb)
 	k, err := kernel.New(kernel.Config{})
 	if err != nil {
@@ -34,12 +42,13 @@ func runtime(tb testing.TB, dir string) (*libcni.CNI, *libcni.NetworkConfigList,
 	if err != nil {
 		tb.Fatal(err)
 	}
-	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Mode: builtin.BuiltinOnly})
+	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: around(k), Leases: store, Originals: originals.Store{},
+		Mode: builtin.BuiltinOnly})
 	c, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", LockDir: dir + "/lock", Runner: run})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	list, err := libcni.ConfListFromBytes(fmt.Appendf(nil, bridgeList, dir+"/leases"))
+	list, err := libcni.ConfListFromBytes(conf)
 	if err != nil {
 		tb.Fatal(err)
 	}

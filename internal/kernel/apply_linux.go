@@ -37,7 +37,7 @@ func (s *Session) Apply(ctx context.Context, st netstate.State) error {
 	c := &change{work: s.begin(), state: st}
 	defer c.end()
 	if inPod(st) {
-		c.openAhead()
+		s.openAhead()
 	}
 	if err := c.apply(ctx); err != nil {
 		clear(s.seen)
@@ -243,7 +243,7 @@ func (c *change) addModes(b *batch, l *netstate.Link, d *device) {
 	if l.AllMulti != "" && l.AllMulti != netstate.SwitchOf(d.allMulti) {
 		flag("set allmulti "+string(l.AllMulti), unix.IFF_ALLMULTI, l.AllMulti == netstate.On)
 	}
-	if n := max(l.TxQLen, 0); l.TxQLen != 0 && (n != d.txQLen || d.made) {
+	if n := max(l.TxQLen, 0); l.TxQLen != 0 && n != d.txQLen {
 		m, back := linkMessage(d.index, 0, 0), linkMessage(d.index, 0, 0)
 		m.u32(unix.IFLA_TXQLEN, uint32(n))
 		back.u32(unix.IFLA_TXQLEN, uint32(d.txQLen))

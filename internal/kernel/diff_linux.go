@@ -62,33 +62,56 @@ func (c *comparison) find(ctx context.Context, ref netstate.Ref) (*device, error
 	return d, err
 }
 
-func (c *comparison) links(ctx context.Context) error {
-	for i := range c.state.Links {
-		want := &c.state.Links[i]
-		d, err := c.find(ctx, want.Ref())
-		if err != nil {
-			return err
-		}
-		if d == nil {
-			c.note(want, nil)
-			continue
-		}
-		have, err := c.describe(ctx, d)
-		if err != nil {
-			return err
-		}
-		if len(want.VLANs) > 0 {
-			if have.VLANs, err = c.vlans(ctx, d); err != nil {
+// onLinks compares each object with the link that it is on, or is; with nil one that is on none. What is on a link that is missing
+// is missing too.
+func onLinks[T netstate.Object](
+	ctx context.Context, c *comparison, list []T, link func(T) netstate.Ref, compare func(context.Context, T, *device) error,
+) error {
+	for _, want := range list {
+		var d *device
+		if ref := link(want); ref.Name != "" {
+			var err error
+			if d, err = c.find(ctx, ref); err != nil {
 				return err
 			}
+			if d == nil {
+				c.note(want, nil)
+				continue
+			}
 		}
-		have = stated(*want, have)
-		if !d.hasIPv6 {
-			have.NoIPv6 = want.NoIPv6 // nothing to turn off: a kernel without IPv6, or an MTU too small for it
+		if err := compare(ctx, want, d); err != nil {
+			return err
 		}
-		if have.String() != want.String() {
-			c.note(want, have)
+	}
+	return nil
+}
+
+func (c *comparison) links(ctx context.Context) error {
+	return onLinks(ctx, c, c.state.Links, netstate.Link.Ref, c.compareLink)
+}
+
+func (c *comparison) compareLink(ctx context.Context, want netstate.Link, d *device) error {
+	if is, err := c.isOtherEnd(ctx, want, d); err != nil || !is {
+		if err == nil {
+			c.note(want, nil)
 		}
+		return err
+	}
+	have, err := c.describe(ctx, d)
+	if err != nil {
+		return err
+	}
+	if len(want.VLANs) > 0 {
+		if have.VLANs, err = c.vlans(ctx, d); err != nil {
+			return err
+		}
+	}
+	have = stated(want, have)
+	if !d.hasIPv6 {
+		have.NoIPv6 = want.NoIPv6 // nothing to turn off: a kernel without IPv6, or an MTU too small for it
+	}
+	if have.String() != want.String() {
+		c.note(want, have)
 	}
 	return nil
 }
@@ -288,39 +311,28 @@ func (c *comparison) table(ctx context.Context, q routeQuery) ([]seenRoute, erro
 }
 
 func (c *comparison) routes(ctx context.Context) error {
-	for i := range c.state.Routes {
-		want := &c.state.Routes[i]
-		q := routeQuery{place: want.Place, family: family(want.Dst.Addr()), table: want.Table}
-		if want.Dev != "" {
-			d, err := c.find(ctx, netstate.Ref{Place: want.Place, Name: want.Dev})
-			if err != nil {
-				return err
-			}
-			if d == nil {
-				c.note(want, nil)
-				continue
-			}
-			q.index = d.index
-		}
-		list, err := c.table(ctx, q)
-		if err != nil {
-			return err
-		}
-		c.compareRoute(want, list)
-	}
-	return nil
+	link := func(rt netstate.Route) netstate.Ref { return netstate.Ref{Place: rt.Place, Name: rt.Dev} }
+	return onLinks(ctx, c, c.state.Routes, link, c.compareRoute)
 }
 
 // compareRoute looks for the route, or for one to the same destination that is otherwise.
-func (c *comparison) compareRoute(want *netstate.Route, list []seenRoute) {
+func (c *comparison) compareRoute(ctx context.Context, want netstate.Route, d *device) error {
+	q := routeQuery{place: want.Place, family: family(want.Dst.Addr()), table: want.Table}
+	if d != nil {
+		q.index = d.index
+	}
+	list, err := c.table(ctx, q)
+	if err != nil {
+		return err
+	}
 	var other netstate.Object
 	for _, r := range list {
-		if r.Dst != want.Dst.Masked() || r.Priority != routePriority(want) {
+		if r.Dst != want.Dst.Masked() || r.Priority != routePriority(&want) {
 			continue
 		}
-		have := *want
+		have := want
 		have.Via = r.Via
-		if r.Scope != routeScope(want) && want.Dst.Addr().Is4() {
+		if r.Scope != routeScope(&want) && want.Dst.Addr().Is4() {
 			have.Scope = r.Scope
 		}
 		if want.Src.IsValid() {
@@ -333,12 +345,13 @@ func (c *comparison) compareRoute(want *netstate.Route, list []seenRoute) {
 			have.AdvMSS = r.AdvMSS
 		}
 		have.OnLink = want.OnLink && r.OnLink
-		if have == *want {
-			return
+		if have == want {
+			return nil
 		}
 		other = have
 	}
 	c.note(want, other)
+	return nil
 }
 
 func routePriority(rt *netstate.Route) int {
@@ -392,113 +405,91 @@ func specific(p netip.Prefix) netip.Prefix {
 }
 
 func (c *comparison) neighbours(ctx context.Context) error {
-	for i := range c.state.Neighbours {
-		want := &c.state.Neighbours[i]
-		d, err := c.find(ctx, netstate.Ref{Place: want.Place, Name: want.Dev})
-		if err != nil {
-			return err
-		}
-		if d == nil {
-			c.note(want, nil)
-			continue
-		}
-		seen, err := c.neighbour(ctx, want, d.index)
-		switch {
-		case err != nil:
-			return err
-		case seen == nil || !seen.permanent:
-			c.note(want, nil)
-		case seen.mac != want.MAC:
-			have := *want
-			have.MAC = seen.mac
-			c.note(want, have)
-		}
+	link := func(n netstate.Neighbour) netstate.Ref { return netstate.Ref{Place: n.Place, Name: n.Dev} }
+	return onLinks(ctx, c, c.state.Neighbours, link, c.compareNeighbour)
+}
+
+func (c *comparison) compareNeighbour(ctx context.Context, want netstate.Neighbour, d *device) error {
+	seen, err := c.neighbour(ctx, &want, d.index)
+	switch {
+	case err != nil:
+		return err
+	case seen == nil || !seen.permanent:
+		c.note(want, nil)
+	case seen.mac != want.MAC:
+		have := want
+		have.MAC = seen.mac
+		c.note(want, have)
 	}
 	return nil
 }
 
 func (c *comparison) qdiscs(ctx context.Context) error {
-	for i := range c.state.Qdiscs {
-		want := &c.state.Qdiscs[i]
-		d, err := c.find(ctx, netstate.Ref{Place: want.Place, Name: want.Dev})
-		if err != nil {
-			return err
-		}
-		if d == nil {
-			c.note(want, nil)
-			continue
-		}
-		conn, err := c.conn(want.Place)
-		if err != nil {
-			return err
-		}
-		list, err := conn.qdiscs(ctx, d)
-		if err != nil {
-			return err
-		}
-		c.compareQdisc(want, list)
-	}
-	return nil
+	link := func(q netstate.Qdisc) netstate.Ref { return netstate.Ref{Place: q.Place, Name: q.Dev} }
+	return onLinks(ctx, c, c.state.Qdiscs, link, c.compareQdisc)
 }
 
-func (c *comparison) compareQdisc(want *netstate.Qdisc, list []seenQdisc) {
-	parent, _ := qdiscPlace(want)
+func (c *comparison) compareQdisc(ctx context.Context, want netstate.Qdisc, d *device) error {
+	conn, err := c.conn(want.Place)
+	if err != nil {
+		return err
+	}
+	list, err := conn.qdiscs(ctx, d)
+	if err != nil {
+		return err
+	}
+	parent, _ := qdiscPlace(&want)
 	for _, q := range list {
 		if q.Parent != parent || q.Handle == 0 {
 			continue // handle 0 is the kernel's own default
 		}
-		have := *want
+		have := want
 		have.Kind = q.Kind
 		if want.Handle != 0 {
 			have.Handle = q.Handle
 		}
 		if want.Kind == kindTBF && q.Kind == kindTBF {
 			have.Rate, have.Limit = q.Rate, q.Limit
-			if q.Rate != want.Rate || !sameBurst(*want, q) {
+			if q.Rate != want.Rate || !sameBurst(want, q) {
 				have.Burst = q.Burst
 			}
 		}
-		if have != *want {
+		if have != want {
 			c.note(want, have)
 		}
-		return
+		return nil
 	}
 	c.note(want, nil)
+	return nil
 }
 
 func (c *comparison) filters(ctx context.Context) error {
-	for i := range c.state.Filters {
-		want := &c.state.Filters[i]
-		d, err := c.find(ctx, netstate.Ref{Place: want.Place, Name: want.Dev})
-		if err != nil {
-			return err
-		}
-		to, err := c.find(ctx, netstate.Ref{Place: want.Place, Name: want.To})
-		if err != nil {
-			return err
-		}
-		if d == nil {
-			c.note(want, nil)
-			continue
-		}
-		conn, err := c.conn(want.Place)
-		if err != nil {
-			return err
-		}
-		list, err := conn.redirects(ctx, d)
-		if err != nil {
-			return err
-		}
-		switch {
-		case to != nil && slices.Contains(list, to.index):
-		case slices.Contains(list, 0):
-			// What it led to is gone, and all that it matches is dropped.
-			have := *want
-			have.To = ""
-			c.note(want, have)
-		default:
-			c.note(want, nil)
-		}
+	link := func(f netstate.Filter) netstate.Ref { return netstate.Ref{Place: f.Place, Name: f.Dev} }
+	return onLinks(ctx, c, c.state.Filters, link, c.compareFilter)
+}
+
+func (c *comparison) compareFilter(ctx context.Context, want netstate.Filter, d *device) error {
+	to, err := c.find(ctx, netstate.Ref{Place: want.Place, Name: want.To})
+	if err != nil {
+		return err
+	}
+	conn, err := c.conn(want.Place)
+	if err != nil {
+		return err
+	}
+	list, err := conn.redirects(ctx, d)
+	if err != nil {
+		return err
+	}
+	switch {
+	case to != nil && slices.Contains(list, to.index):
+	case slices.Contains(list, 0):
+		// What it led to is gone, and all that it matches is dropped.
+		have := want
+		have.To = ""
+		c.note(want, have)
+	default:
+		c.note(want, nil)
 	}
 	return nil
 }

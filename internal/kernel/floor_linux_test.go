@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -35,7 +36,7 @@ func BenchmarkFloor(b *testing.B) {
 			b.Fatal(err)
 		}
 		inPod := enterSocket(b, fd)
-		index, peer := floorVeth(b, link, buf, st, bridge, fd)
+		index, peer := floorVeth(b, link, buf, floorPlace{bridge, fd}, st.Links[1], st.Links[2])
 		exchange(b, inPod, buf, 3, floorPod(st, peer))
 		exchange(b, filter, buf, 0, floorElements(st))
 		exchange(b, link, buf, 1, floorOpen(st, index))
@@ -61,12 +62,18 @@ type Clock struct {
 func (c *Clock) Start() { c.began = time.Now() }
 
 // Stop ends it.
-func (c *Clock) Stop() { c.turns = append(c.turns, time.Since(c.began)) }
+func (c *Clock) Stop() { c.Took(time.Since(c.began)) }
+
+// Took adds a turn that another has timed.
+func (c *Clock) Took(d time.Duration) { c.turns = append(c.turns, d) }
 
 // Report adds the median of the turns to the benchmark, in microseconds.
-func (c *Clock) Report(b *testing.B) {
+func (c *Clock) Report(b *testing.B) { b.ReportMetric(float64(c.Percentile(50))/1e3, "p50-us/op") }
+
+// Percentile is the time that so many percent of the turns did not reach; 50 is the median.
+func (c *Clock) Percentile(percent int) time.Duration {
 	slices.Sort(c.turns)
-	b.ReportMetric(float64(c.turns[len(c.turns)/2])/1e3, "p50-us/op")
+	return c.turns[len(c.turns)*percent/100]
 }
 
 // benchKernel is a Kernel in the namespace of this process, as in production. It is the sandbox's, which ends
@@ -92,7 +99,7 @@ func prepareFloor(b *testing.B, pod *netns.Handle) {
 	removeAll(b, k, st)
 }
 
-func rawSocket(b *testing.B, protocol int) int {
+func rawSocket(b testing.TB, protocol int) int {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		b.Fatal(err)
@@ -102,8 +109,8 @@ func rawSocket(b *testing.B, protocol int) int {
 }
 
 // enterSocket opens a socket in the namespace with descriptor fd the cheapest way: on the thread that runs, which
-// goes there and back.
-func enterSocket(b *testing.B, fd int) int {
+// goes there and back. There it also does what else is to be done.
+func enterSocket(b testing.TB, fd int, also ...func() error) int {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	back, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -115,6 +122,9 @@ func enterSocket(b *testing.B, fd int) int {
 		b.Fatal(err)
 	}
 	sock, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	for _, f := range also {
+		err = errors.Join(err, f())
+	}
 	if err := unix.Setns(back, unix.CLONE_NEWNET); err != nil {
 		panic(err) // the thread is lost
 	}
@@ -135,7 +145,7 @@ func framed(kind, flags uint16, m message) []byte {
 
 // exchange sends bytes and reads acks acknowledgements, or, with 0, whether there is an error: nft speaks of
 // success only when asked to, and by then all is done.
-func exchange(b *testing.B, fd int, buf []byte, acks int, out []byte) []byte {
+func exchange(b testing.TB, fd int, buf []byte, acks int, out []byte) []byte {
 	if _, err := unix.Write(fd, out); err != nil {
 		b.Fatal(err)
 	}
@@ -161,7 +171,7 @@ func exchange(b *testing.B, fd int, buf []byte, acks int, out []byte) []byte {
 	return other
 }
 
-func askIndex(b *testing.B, fd int, name string) int32 {
+func askIndex(b testing.TB, fd int, name string) int32 {
 	m := linkMessage(0, 0, 0)
 	m.text(unix.IFLA_IFNAME, name)
 	d := parseDevice(netstate.Host, exchange(b, fd, make([]byte, 1<<16), 1, framed(unix.RTM_GETLINK, 0, m))[headerLen:])
@@ -169,27 +179,37 @@ func askIndex(b *testing.B, fd int, name string) int32 {
 }
 
 // floorVeth makes the pair and returns the indexes of both ends.
-func floorVeth(b *testing.B, fd int, buf []byte, st netstate.State, bridge int32, pod int) (index, peer int32) {
+func floorVeth(b testing.TB, fd int, buf []byte, at floorPlace, host, pod netstate.Link) (index, peer int32) {
+	end := func(m *message, l netstate.Link) {
+		m.text(unix.IFLA_IFNAME, l.Name)
+		m.u32(unix.IFLA_MTU, uint32(l.MTU))
+		m.bytes(unix.IFLA_ADDRESS, randomMAC())
+		if l.TxQLen != 0 {
+			m.u32(unix.IFLA_TXQLEN, uint32(l.TxQLen))
+		}
+	}
 	m := linkMessage(0, 0, 0)
-	m.text(unix.IFLA_IFNAME, st.Links[1].Name)
-	m.u32(unix.IFLA_MTU, 1500)
-	m.bytes(unix.IFLA_ADDRESS, randomMAC())
-	m.u32(unix.IFLA_MASTER, uint32(bridge))
+	end(&m, host)
+	m.u32(unix.IFLA_MASTER, uint32(at.bridge))
 	m.nest(unix.IFLA_LINKINFO, func() {
 		m.text(unix.IFLA_INFO_KIND, kindVeth)
 		m.nest(unix.IFLA_INFO_DATA, func() {
 			m.nest(vethInfoPeer, func() {
 				m.raw(make([]byte, unix.SizeofIfInfomsg))
-				m.text(unix.IFLA_IFNAME, "eth0")
-				m.u32(unix.IFLA_MTU, 1500)
-				m.bytes(unix.IFLA_ADDRESS, randomMAC())
-				m.u32(unix.IFLA_NET_NS_FD, uint32(pod))
+				end(&m, pod)
+				m.u32(unix.IFLA_NET_NS_FD, uint32(at.pod))
 			})
 		})
 	})
 	out := framed(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ECHO, m)
 	d := parseDevice(netstate.Host, exchange(b, fd, buf, 1, out)[headerLen:])
 	return d.index, d.peer
+}
+
+// floorPlace is where a pair goes: the bridge's index and the descriptor of the pod's namespace.
+type floorPlace struct {
+	bridge int32
+	pod    int
 }
 
 // floorPod is address, up and route in the pod.
@@ -201,10 +221,15 @@ func floorPod(st netstate.State, index int32) []byte {
 
 // floorOpen is the host's end up, as a port with hairpin, and its alias.
 func floorOpen(st netstate.State, index int32) []byte {
-	m := linkMessage(index, unix.IFF_UP, unix.IFF_UP)
-	m.text(unix.IFLA_IFALIAS, st.Owner.Comment(aliasSize))
+	m := floorUp(st, index)
 	putPort(&m, st.Links[1].Port)
 	return framed(unix.RTM_NEWLINK, 0, m)
+}
+
+func floorUp(st netstate.State, index int32) message {
+	m := linkMessage(index, unix.IFF_UP, unix.IFF_UP)
+	m.text(unix.IFLA_IFALIAS, st.Owner.Comment(aliasSize))
+	return m
 }
 
 func floorElements(st netstate.State) []byte {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleat-cni/cleat/internal/filelock"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -24,11 +25,13 @@ type iptables struct {
 	path  string // folders, as in $PATH; "" is $PATH and the usual ones of an administrator
 }
 
+// iptFolders are where an administrator's programs are.
+const iptFolders = "/usr/local/sbin:/usr/sbin:/sbin"
+
 const (
 	// iptWait bounds the waiting for the lock of the legacy programs where the caller sets no bound.
 	iptWait = 30 * time.Second
-	// iptLock is the lock's default place; a program that is told another by XTABLES_LOCKFILE is still waited for, but
-	// its holder is not named.
+	// iptLock is the lock's place; the programs are not told another.
 	iptLock = "/run/xtables.lock"
 	// iptBusy is the exit code for a lock that was not to be had, and for a table that changed meanwhile.
 	iptBusy = 4
@@ -42,16 +45,19 @@ func iptPrograms(family string) (save, restore string) {
 	return "iptables-save", "iptables-restore"
 }
 
-// find returns the path of a program. The error is netstate.ErrUnsupported if it is nowhere.
+// find returns the path of a program. The error is netstate.ErrUnsupported if it is nowhere. A folder of $PATH that is relative, or
+// that everybody can write to, is passed over: what is found runs as root.
 func (x *iptables) find(name string) (string, error) {
-	if x.path == "" {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
 	for _, dir := range filepath.SplitList(x.folders()) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
 		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || ownfile.OpenToAll(info) {
+			continue
+		}
+		if info, err := os.Stat(dir); err == nil && !ownfile.OpenToAll(info) {
 			return path, nil
 		}
 	}
@@ -60,7 +66,7 @@ func (x *iptables) find(name string) (string, error) {
 
 func (x *iptables) folders() string {
 	if x.path == "" {
-		return "/usr/local/sbin:/usr/sbin:/sbin"
+		return os.Getenv("PATH") + string(filepath.ListSeparator) + iptFolders
 	}
 	return x.path
 }
@@ -75,6 +81,8 @@ func (x *iptables) run(ctx context.Context, input, name string, args ...string) 
 	var stdout, stderr strings.Builder
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	// Of the caller's environment they get nothing: it could name libraries to load and another lock. Some are scripts.
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	if err := x.space.do(cmd.Start); err != nil {
 		return "", "", fmt.Errorf("start %s: %w", path, err)
 	}

@@ -1,12 +1,15 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/netstate"
@@ -16,6 +19,14 @@ import (
 // starts no program: nf_tables is asked for the table or the chains that iptables-nft works on, and of the
 // legacy ones the kernel tells the tables that are in use.
 func (k *Kernel) iptExists(ctx context.Context, family, table string, chains []string) (bool, error) {
+	if there, err := k.legacyExists(family, table); there || err != nil {
+		return there, err
+	}
+	return k.nftExists(ctx, family, table, chains)
+}
+
+// legacyExists reports whether a table of the legacy iptables is in use.
+func (k *Kernel) legacyExists(family, table string) (bool, error) {
 	file := "/proc/thread-self/net/ip_tables_names"
 	if family == "ip6" {
 		file = "/proc/thread-self/net/ip6_tables_names"
@@ -23,16 +34,68 @@ func (k *Kernel) iptExists(ctx context.Context, family, table string, chains []s
 	var names []byte
 	err := k.host.do(func() error {
 		var err error
-		names, err = os.ReadFile(file)
+		names, err = readFile(file)
 		return err
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, fmt.Errorf("list tables of iptables: %w", err)
 	}
-	if strings.Contains("\n"+string(names), "\n"+table+"\n") {
-		return true, nil
+	return strings.Contains("\n"+string(names), "\n"+table+"\n"), nil
+}
+
+// iptHolds reports whether rules that all attachments share are there, without a program: where only iptables-nft is in use nf_tables
+// is asked for the rules of each chain. It is false where that can't be told.
+func (k *Kernel) iptHolds(ctx context.Context, family string, want map[string]*iptWant) bool {
+	for table, w := range want {
+		private := func(r netstate.IptablesRule) bool { return !r.Owner.IsZero() }
+		if len(w.chains) > 0 || slices.ContainsFunc(w.rules, private) {
+			return false
+		}
+		if legacy, err := k.legacyExists(family, table); legacy || err != nil {
+			return false
+		}
+		for _, r := range w.rules {
+			if there, err := k.nftHolds(ctx, r); !there || err != nil {
+				return false
+			}
+		}
 	}
-	return k.nftExists(ctx, family, table, chains)
+	return true
+}
+
+// nftHolds looks for a rule of iptables-nft by its comment, which stands in it as it is: as data of the match of that name, or as the
+// rule's own.
+func (k *Kernel) nftHolds(ctx context.Context, rule netstate.IptablesRule) (bool, error) {
+	r, err := k.ruleset()
+	if err != nil {
+		return false, err
+	}
+	m, err := nftMessage(unix.NFT_MSG_GETRULE, iptFamilyNumber(rule.Family), "list rules of "+rule.Chain,
+		func(ae *netlink.AttributeEncoder) error {
+			ae.String(unix.NFTA_RULE_TABLE, rule.Table)
+			ae.String(unix.NFTA_RULE_CHAIN, rule.Chain)
+			return nil
+		})
+	if err != nil {
+		return false, err
+	}
+	m.flags = netlink.Dump
+	comment := append([]byte(iptComment(rule, false)), 0)
+	found := false
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	results, err := r.conn.ask(ctx, []filterMessage{m}, func(_ int, attrs []byte) error {
+		found = found || bytes.Contains(attrs, comment)
+		return nil
+	})
+	return found, errors.Join(append(results, err)...)
+}
+
+func iptFamilyNumber(family string) uint8 {
+	if family == "ip6" {
+		return unix.NFPROTO_IPV6
+	}
+	return unix.NFPROTO_IPV4
 }
 
 // iptMayExist is iptExists for who removes: where it can't be told the programs are asked.
@@ -50,10 +113,7 @@ func (k *Kernel) nftExists(ctx context.Context, family, table string, chains []s
 	if err != nil {
 		return false, err
 	}
-	number := uint8(unix.NFPROTO_IPV4)
-	if family == "ip6" {
-		number = unix.NFPROTO_IPV6
-	}
+	number := iptFamilyNumber(family)
 	var msgs []filterMessage
 	add := func(kind uint16, fill func(ae func(attr uint16, value string))) error {
 		ae := newAttrs()

@@ -18,7 +18,7 @@ func (c *change) applyIptables(ctx context.Context) error {
 	k := c.s.k
 	for _, family := range iptFamilies() {
 		want := wants[family]
-		if len(want) == 0 {
+		if len(want) == 0 || k.iptHolds(ctx, family, want) {
 			continue
 		}
 		var done map[string]iptDone

@@ -273,6 +273,21 @@ func TestApplyHealsWhatItKnew(t *testing.T) {
 	wantDiff(t, r, s)
 }
 
+// TestApplyHealsWhatDiffMissed: a repair where rules and elements are missing makes both, though the tables were all there a moment ago.
+func TestApplyHealsWhatDiffMissed(t *testing.T) {
+	ns := sandbox.Namespace(t)
+	r, s := openTestRuleset(t, ns), testState(1, 8001)
+	mustApply(t, r, s)
+	nftProgram(t, ns, "flush chain inet cleat postrouting\nflush map inet cleat hostports4", "-f", "-")
+	if diffs, err := r.diff(t.Context(), s); err != nil || len(diffs) < 2 {
+		t.Fatalf("differences %v, %v", diffs, err)
+	}
+	lost := s
+	lost.Elements = slices.DeleteFunc(slices.Clone(s.Elements), func(e netstate.Element) bool { return e.Set != "hostports4" })
+	mustApply(t, r, lost)
+	wantDiff(t, r, s)
+}
+
 func TestDiffNamesWhatIsMissing(t *testing.T) {
 	ns := sandbox.Namespace(t)
 	r, s := openTestRuleset(t, ns), testState(1, 8080)

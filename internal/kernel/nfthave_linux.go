@@ -62,3 +62,20 @@ func (k *Kernel) nothingWithoutNFTables(ctx context.Context, err error) error {
 	}
 	return nil
 }
+
+// observeElements returns the elements of q that are there and their owner's.
+func (k *Kernel) observeElements(ctx context.Context, q netstate.Query) ([]netstate.Element, error) {
+	if len(q.Elements) == 0 {
+		return nil, nil
+	}
+	asked, err := encodeElements(netstate.State{Tables: q.Tables, Elements: q.Elements})
+	if err != nil {
+		return nil, err
+	}
+	r, err := k.ruleset()
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.owned(ctx, asked)
+	return found, k.nothingWithoutNFTables(ctx, err)
+}

@@ -122,6 +122,27 @@ func (c *filterConn) elements(ctx context.Context, keys []elementKey) ([]*nftEle
 	}
 }
 
+// owned returns the elements of asked that are there and carry their owner's mark.
+func (r *ruleset) owned(ctx context.Context, asked []wantedElement) ([]netstate.Element, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keys := make([]elementKey, len(asked))
+	for i, w := range asked {
+		keys[i] = w.elementKey()
+	}
+	seen, _, err := r.conn.elements(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	var found []netstate.Element
+	for i, have := range seen {
+		if have != nil && markOf(*have) == asked[i].Owner.Mark() {
+			found = append(found, asked[i].Element)
+		}
+	}
+	return found, nil
+}
+
 // parseElements reads a list of elements. What it hands out is its own.
 func parseElements(attrs []byte, got func(nftElement)) error {
 	ad, err := newAttrsOf(attrs)

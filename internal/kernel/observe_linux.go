@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cleat-cni/cleat/internal/ownfile"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -19,6 +21,7 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 	if err := context.Cause(ctx); err != nil {
 		return netstate.Facts{}, err
 	}
+	s.openAhead()
 	w := s.begin()
 	defer w.end()
 	var f netstate.Facts
@@ -67,8 +70,11 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 			}
 		}
 	}
+	var err error
+	if f.Elements, err = s.k.observeElements(ctx, q); err != nil {
+		return f, err
+	}
 	if q.WantsUplink(f) {
-		var err error
 		if f.Uplink, err = w.uplink(ctx); err != nil {
 			return f, err
 		}
@@ -127,7 +133,7 @@ func (s *Session) observeValues(q netstate.Query, f *netstate.Facts) error {
 		}
 	}
 	for _, path := range q.Files {
-		text, err := os.ReadFile(path)
+		text, err := readAsked(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -140,6 +146,33 @@ func (s *Session) observeValues(q netstate.Query, f *netstate.Facts) error {
 		f.Files[path] = string(text)
 	}
 	return nil
+}
+
+// maxAsked is the size of the largest file that a plugin is shown, in bytes.
+const maxAsked = 1 << 20
+
+// readAsked reads a file that a plugin asks for, or the one that a link at path leads to. Nothing that path may name is waited for.
+func readAsked(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read %s: not a regular file", path)
+	}
+	if ownfile.OpenToAll(info) {
+		return nil, fmt.Errorf("read %s: everybody can write to it: chmod o-w it", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxAsked+1))
+	if err == nil && len(text) > maxAsked {
+		err = fmt.Errorf("read %s: more than %d bytes", path, maxAsked)
+	}
+	return text, err
 }
 
 // observePeer adds the other end of d, a veth in the pod whose link is the last of f, if it is on the host.

@@ -39,10 +39,13 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 	for _, step := range []func(context.Context) error{
 		r.find, r.shut, func(ctx context.Context) error { return r.removeRules(ctx, sweep) }, r.removeIptables, r.clearAll, r.deleteLinks,
 	} {
-		errs = append(errs, step(ctx))
-		if ctx.Err() != nil { // each step to come would say the same
+		if err := context.Cause(ctx); err != nil { // each step to come would say the same
+			if errors.Join(errs...) == nil {
+				errs = append(errs, err)
+			}
 			break
 		}
+		errs = append(errs, step(ctx))
 	}
 	s.k.forgetFlows(ctx, st.Flows)
 	return errors.Join(errs...)

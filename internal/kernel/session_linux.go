@@ -71,41 +71,13 @@ type work struct {
 	devices map[netstate.Ref]*device
 	// trusted: a device was taken from what Observe saw.
 	trusted bool
-	ahead   chan opened // gives the pod's socket, if it is opened ahead
 }
 
-// opened is what came of opening a socket.
-type opened struct {
-	conn *conn
-	err  error
-}
-
-// openAhead opens the pod's socket while the caller does something else: making links takes the kernel ten times
-// as long.
-func (w *work) openAhead() {
-	if w.s.pod == nil {
-		return
+// openAhead opens the pod's socket while the caller does something else: it looks at the host, or makes links.
+func (s *Session) openAhead() {
+	if s.pod != nil {
+		s.pod.openAhead()
 	}
-	ahead := make(chan opened, 1)
-	w.ahead = ahead
-	pod := w.s.pod
-	go func() {
-		c, err := pod.conn()
-		ahead <- opened{c, err}
-	}()
-}
-
-// takeAhead waits for the socket that was opened ahead, and keeps it for the call.
-func (w *work) takeAhead() error {
-	if w.ahead == nil {
-		return nil
-	}
-	o := <-w.ahead
-	w.ahead = nil
-	if o.err == nil {
-		w.conns[netstate.Pod] = o.conn
-	}
-	return o.err
 }
 
 func (s *Session) begin() *work {
@@ -114,8 +86,6 @@ func (s *Session) begin() *work {
 
 // end gives the sockets back.
 func (w *work) end() {
-	// Without the socket there is nothing to give back, and nobody asked for it.
-	_ = w.takeAhead()
 	for p, c := range w.conns {
 		// The space was there when the socket was taken.
 		if sp, err := w.s.space(p); err == nil {
@@ -126,11 +96,6 @@ func (w *work) end() {
 }
 
 func (w *work) conn(p netstate.Place) (*conn, error) {
-	if p == netstate.Pod {
-		if err := w.takeAhead(); err != nil {
-			return nil, err
-		}
-	}
 	if c := w.conns[p]; c != nil && !c.broken {
 		return c, nil
 	}

@@ -24,8 +24,30 @@ type space struct {
 
 	mu      sync.Mutex
 	idle    []*conn
+	ahead   chan opened // gives the socket that is being opened, if one is
 	notices *notices
 	closed  bool
+}
+
+// opened is what came of opening a socket.
+type opened struct {
+	conn *conn
+	err  error
+}
+
+// openAhead begins to open the socket that conn will be asked for, unless one is there.
+func (sp *space) openAhead() {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.closed || sp.ahead != nil || len(sp.idle) > 0 {
+		return
+	}
+	ahead := make(chan opened, 1)
+	sp.ahead = ahead
+	go func() {
+		c, err := dial(sp.fd(), sp.common)
+		ahead <- opened{c, err}
+	}()
 }
 
 // conn takes a socket; put gives it back.
@@ -37,7 +59,13 @@ func (sp *space) conn() (*conn, error) {
 		sp.mu.Unlock()
 		return c, nil
 	}
+	ahead := sp.ahead
+	sp.ahead = nil
 	sp.mu.Unlock()
+	if ahead != nil {
+		o := <-ahead
+		return o.conn, o.err
+	}
 	return dial(sp.fd(), sp.common)
 }
 
@@ -90,6 +118,13 @@ func (sp *space) close() error {
 		errs = append(errs, c.close())
 	}
 	sp.idle = nil
+	if sp.ahead != nil {
+		// Nobody asked for it, so that an error is none.
+		if o := <-sp.ahead; o.err == nil {
+			errs = append(errs, o.conn.close())
+		}
+		sp.ahead = nil
+	}
 	if sp.notices != nil {
 		errs = append(errs, sp.notices.close())
 		sp.notices = nil

@@ -17,3 +17,6 @@ func (k *Kernel) Stats() Stats {
 	}
 	return s
 }
+
+// Settle waits until the kernel has reclaimed what was deleted, so that it takes none of the time of what comes.
+func (k *Kernel) Settle() { k.common.deletes.Wait() }

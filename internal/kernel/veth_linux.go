@@ -84,14 +84,14 @@ func (c *change) createVeth(ctx context.Context, a, b *netstate.Link) error {
 		return makeError(a, err)
 	}
 	c.became(a, d)
-	c.devices[b.Ref()] = &device{place: b.Place, name: b.Name, index: d.peer, kind: kindVeth, peer: d.index, made: true}
+	c.devices[b.Ref()] = &device{place: b.Place, name: b.Name, index: d.peer, kind: kindVeth, peer: d.index, txQLen: max(b.TxQLen, 0), made: true}
 	if d.peer == 0 {
 		return about(a, fmt.Errorf("the kernel does not say which link is its peer: %w", netstate.ErrUnsupported))
 	}
 	return nil
 }
 
-// putEnd adds name, MTU and MAC of an end. The MAC is always chosen here: one that the kernel chose counts as random,
+// putEnd adds name, MTU, length of the queue and MAC of an end. The MAC is always chosen here: one that the kernel chose counts as random,
 // and udev replaces it.
 func putEnd(m *message, l, other *netstate.Link) error {
 	m.text(unix.IFLA_IFNAME, l.Name)
@@ -101,6 +101,9 @@ func putEnd(m *message, l, other *netstate.Link) error {
 	}
 	if mtu != 0 {
 		m.u32(unix.IFLA_MTU, uint32(mtu))
+	}
+	if l.TxQLen != 0 {
+		m.u32(unix.IFLA_TXQLEN, uint32(max(l.TxQLen, 0)))
 	}
 	if err := putMAC(m, l.MAC, true); err != nil {
 		return about(l, err)
@@ -175,6 +178,19 @@ func (c *change) explainExist(ctx context.Context, a, b *netstate.Link) (bool, e
 	c.s.k.log.Info("replacing the link of a dead attempt", "link", d.name, "owner", c.state.Owner.String())
 	delete(c.devices, a.Ref())
 	return true, c.s.k.host.deleteLinks(ctx, d)
+}
+
+// isOtherEnd reports whether d, which has the name of a pod's veth, is the other end of the host's link that want names. A pod can put
+// another interface of the name in its place.
+func (c *comparison) isOtherEnd(ctx context.Context, want netstate.Link, d *device) (bool, error) {
+	if want.Kind != kindVeth || want.Place != netstate.Pod || want.Peer == "" || want.PeerRef().Place != netstate.Host || c.s.pod == c.s.k.host {
+		return true, nil
+	}
+	host, err := c.find(ctx, want.PeerRef())
+	if err != nil || host == nil || host.peer != d.index || d.peer != host.index {
+		return false, err
+	}
+	return c.peerInPod(ctx, host)
 }
 
 // peerInPod reports whether the other end of a host's link is in the session's pod.

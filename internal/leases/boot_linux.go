@@ -26,7 +26,11 @@ func (f *folder) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	used := f.cfg.BootID + " " + id + "\n"
+	boot, err := f.boot()
+	if err != nil {
+		return err
+	}
+	used := boot + " " + id + "\n"
 	if f.meta.fd >= 0 {
 		if was, _, err := f.meta.read("boot_id", 128); err == nil && string(was) == used {
 			f.openIndex()
@@ -62,7 +66,7 @@ func (f *folder) settle(ctx context.Context) error {
 // reclaim removes the leases that are older than this boot and whose container is not
 // alive, and returns how many leases are left.
 func (f *folder) reclaim(ctx context.Context, files []lease, alive func(string) bool) (int, error) {
-	boot := f.cfg.BootTime
+	var boot time.Time
 	owned := 0
 	lives := make(map[string]bool)
 	for _, l := range files {
@@ -72,7 +76,7 @@ func (f *folder) reclaim(ctx context.Context, files []lease, alive func(string) 
 		owned++
 		if boot.IsZero() {
 			var err error
-			if boot, err = kernelBootTime(); err != nil {
+			if boot, err = f.bootTime(); err != nil {
 				return 0, err
 			}
 		}
@@ -99,6 +103,22 @@ func (f *folder) reclaim(ctx context.Context, files []lease, alive func(string) 
 		owned--
 	}
 	return owned, nil
+}
+
+// boot names this boot. By its time alone it is named anew when the clock is set: leases are then looked through once more.
+func (f *folder) boot() (string, error) {
+	if f.cfg.BootID != "" {
+		return f.cfg.BootID, nil
+	}
+	at, err := f.bootTime()
+	return strconv.FormatInt(at.Unix(), 10), err
+}
+
+func (f *folder) bootTime() (time.Time, error) {
+	if !f.cfg.BootTime.IsZero() {
+		return f.cfg.BootTime, nil
+	}
+	return kernelBootTime()
 }
 
 func (f *folder) setVoid(a netip.Addr) {

@@ -222,3 +222,27 @@ func TestKernelBootTime(t *testing.T) {
 		t.Errorf("boot id %q, error %v", s.cfg.BootID, err)
 	}
 }
+
+// TestBootWithoutID is of a kernel that tells no boot id: a boot is known by its time, and what a record says of boots tells nothing.
+func TestBootWithoutID(t *testing.T) {
+	state, p := t.TempDir(), poolOf(t, tiny)
+	now := time.Now()
+	at := func(began time.Time) *Store { // whatever the kernel here has
+		s := newStore(t, func(c *Config) { c.StateDir, c.BootTime = state, began })
+		s.cfg.BootID = ""
+		return s
+	}
+	add(t, at(now.Add(-time.Hour)), p, "living")
+	add(t, at(now.Add(-time.Hour)), p, "dead")
+	writeRecord(t, state, "net-living-eth0", map[string]any{"kind": "cniCacheV1", "containerId": "living", "ifName": "eth0", "networkName": "net",
+		"netns": "/proc/self/ns/net", "cleat": map[string]any{"bootId": "boot-1"}})
+	del(t, at(now.Add(-time.Minute)), p, "nobody") // as after a step of the clock: nothing is older than that boot
+	if got := len(leaseFiles(t, p)); got != 2 {
+		t.Errorf("%d leases after the clock was set, want 2", got)
+	}
+	del(t, at(now.Add(time.Hour)), p, "nobody")
+	if diff := cmp.Diff([]string{"10.9.0.2=living\r\neth0"}, leaseFiles(t, p)); diff != "" {
+		t.Errorf("after a boot (-want +got):\n%s", diff)
+	}
+	checkStore(t, p)
+}

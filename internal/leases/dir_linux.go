@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // errNotFile is what reading a folder, a symbolic link, a FIFO or the like gives: such a thing is
@@ -58,6 +60,15 @@ func (d dir) stat(name string) (unix.Stat_t, error) {
 		return st, d.fault("examine", "", unix.Fstat(d.fd, &st))
 	}
 	return st, d.fault("examine", name, unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW))
+}
+
+// private makes sure that nobody but root and this user puts files into the folder: who can says who has which address.
+func (d dir) private() error {
+	st, err := d.stat("")
+	if err != nil {
+		return err
+	}
+	return d.fault("use", "", ownfile.CheckOwner(int(st.Uid), fs.FileMode(st.Mode&0o777)))
 }
 
 // identity tells the folder from another one that stood or will stand at its path: by its inode, and, since that is
@@ -135,13 +146,16 @@ func (d dir) create(name, content string) error {
 }
 
 // overwrite writes a file in place, which is only right for hints: a kill between the two steps
-// leaves the tail of the old text.
+// leaves the tail of the old text. A file that has another name too is errShared and untouched: that name may stand anywhere.
 func (d dir) overwrite(name, content string) error {
 	fd, st, err := d.open(name, unix.O_WRONLY|unix.O_CREAT)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
+	if st.Nlink != 1 {
+		return d.fault("write", name, errShared)
+	}
 	return d.writeOver(fd, st, name, content)
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/internal/filelock"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -118,6 +119,9 @@ func (f *folder) enter(ctx context.Context) error {
 	if err == nil {
 		f.meta, err = openDir(f.meta.path)
 	}
+	if err == nil && f.how == forReserve {
+		err = f.private()
+	}
 	if err == nil || (f.how == forLook && errors.Is(err, fs.ErrNotExist)) {
 		return nil
 	}
@@ -128,6 +132,24 @@ func (f *folder) enter(ctx context.Context) error {
 	// DEL and GC don't need it.
 	f.cfg.Log.WarnContext(ctx, "no lease index", "folder", f.meta.path, "err", err)
 	return nil
+}
+
+// private refuses folders that others can write to. What is in them is still freed.
+func (f *folder) private() error {
+	for _, path := range []string{f.pool.Dir, filepath.Dir(f.meta.path)} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		// In a folder such as /tmp nobody can take away or replace what is another's.
+		if info.Mode()&fs.ModeSticky != 0 {
+			continue
+		}
+		if err := ownfile.Check(info); err != nil {
+			return &fs.PathError{Op: "use", Path: path, Err: err}
+		}
+	}
+	return errors.Join(f.net.private(), f.meta.private())
 }
 
 // acquire takes the lock that the reference takes too.

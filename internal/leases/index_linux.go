@@ -19,9 +19,13 @@ func (f *folder) openIndex() {
 	if f.how == forLook {
 		flags = unix.O_RDONLY
 	}
-	fd, _, err := f.meta.open("index", flags)
+	fd, st, err := f.meta.open("index", flags)
 	if err != nil {
 		return // made anew by the first who needs it
+	}
+	if st.Nlink != 1 { // written in place, it would change whatever else bears it
+		unix.Close(fd)
+		return
 	}
 	f.index = fd
 	buf := make([]byte, headerSize)

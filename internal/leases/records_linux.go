@@ -10,7 +10,11 @@ import (
 	"path/filepath"
 
 	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
+
+// maxRecord is the size of the largest file that is read as a record, in bytes; the runtime's own limit.
+const maxRecord = 16 << 20
 
 // record is what is of use here of a runtime's record of an attachment, the file format cniCacheV1
 // of the reference library.
@@ -78,7 +82,7 @@ func readRecords(stateDir string, log *slog.Logger) records {
 		if !e.Type().IsRegular() {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(path, e.Name()))
+		data, err := ownfile.Read(filepath.Join(path, e.Name()), maxRecord)
 		if err != nil {
 			log.Warn("record not read", "err", err)
 			continue
@@ -91,7 +95,7 @@ func readRecords(stateDir string, log *slog.Logger) records {
 }
 
 // alive reports whether a record of the container names a namespace that is there and, as far as the record tells, the one
-// of then: of the boot bootID, and with the same cookie.
+// of then: of the boot bootID, unless that is not known, and with the same cookie.
 func (rs records) alive(containerID, bootID string) bool {
 	for _, r := range rs {
 		if r.ContainerID == containerID && r.NetNS != "" && r.namespaceLives(bootID) {
@@ -106,7 +110,7 @@ func (r record) namespaceLives(bootID string) bool {
 	if len(r.Cleat) > 0 && json.Unmarshal(r.Cleat, &then) != nil {
 		then = origin{} // somebody else's key of the same name
 	}
-	if then.BootID != "" && then.BootID != bootID {
+	if then.BootID != "" && bootID != "" && then.BootID != bootID {
 		return false
 	}
 	ns, err := netns.Open(r.NetNS)

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	StateDir string           // where the runtime keeps its records (results/); default /var/lib/cni
 	Now      func() time.Time // default time.Now
-	BootID   string           // default the kernel's
+	BootID   string           // default the kernel's; one that tells none is known by its boot time
 	BootTime time.Time        // default the kernel's, read when it is needed
 	// Alive says whether a container still has its network namespace. It is asked once a
 	// boot for each lease that is older than the boot. Default: whether a record in StateDir names
@@ -47,7 +47,7 @@ func New(cfg Config) (*Store, error) {
 	}
 	if cfg.BootID == "" {
 		data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read boot id: %w", err)
 		}
 		cfg.BootID = strings.TrimSpace(string(data))

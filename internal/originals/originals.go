@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/cleat-cni/cleat/internal/atomicfile"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -67,10 +68,25 @@ func (Store) Save(dir string, s netstate.State) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return false, fmt.Errorf("make folder: %w", err)
+	if err := makeOwn(dir); err != nil {
+		return false, err
 	}
 	return true, atomicfile.Write(path, data, 0o600)
+}
+
+// makeOwn makes the folder, or makes sure that nobody else can put files there: what they say is done as root on DEL.
+func makeOwn(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err == nil {
+		err = ownfile.Check(info)
+	}
+	if err != nil {
+		return fmt.Errorf("folder %s: %w", dir, err)
+	}
+	return nil
 }
 
 func (f *file) setLink(l netstate.Link) {
@@ -88,7 +104,7 @@ func (f *file) setLink(l netstate.Link) {
 	}
 }
 
-// Load implements planned.Originals. What is damaged is an error; members that make no sense are passed over.
+// Load implements planned.Originals. What is damaged, or may be somebody else's, is an error; members that make no sense are passed over.
 func (Store) Load(dir string, owner netstate.Owner) (netstate.State, error) {
 	s := netstate.State{Owner: owner}
 	path, err := pathOf(dir, owner)
@@ -106,9 +122,17 @@ func (Store) Load(dir string, owner netstate.Owner) (netstate.State, error) {
 		s.Links = []netstate.Link{l}
 	}
 	for _, v := range f.Sysctls {
+		if !ofNetwork(v.Name) {
+			return netstate.State{Owner: owner}, fmt.Errorf("read %s: sysctl %q is not of a network", path, v.Name)
+		}
 		s.Sysctls = append(s.Sysctls, netstate.Sysctl{Place: netstate.Pod, Name: v.Name, Value: v.Value})
 	}
 	return s, nil
+}
+
+// ofNetwork reports whether a sysctl is a namespace's own, as all are that are changed in a pod: others are the machine's.
+func ofNetwork(name string) bool {
+	return strings.HasPrefix(name, "net/") && filepath.Clean(name) == name
 }
 
 // link is what the file says of the interface, and whether it says anything.
@@ -137,14 +161,7 @@ const maxSize = 1 << 20
 
 func read(path string) (file, error) {
 	var f file
-	info, err := os.Lstat(path)
-	if err != nil {
-		return f, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxSize {
-		return f, fmt.Errorf("read %s: it is not one of our files", path)
-	}
-	data, err := os.ReadFile(path)
+	data, err := ownfile.Read(path, maxSize)
 	if err != nil {
 		return f, err
 	}

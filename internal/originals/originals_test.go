@@ -1,6 +1,7 @@
 package originals_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cleat-cni/cleat/internal/originals"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 )
@@ -109,13 +111,47 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestLinkIsNotFollowed(t *testing.T) {
+// TestPlanted: what may be somebody else's word is not done.
+func TestPlanted(t *testing.T) {
+	const text = `{"mtu":1400}`
+	write := func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
+	for name, plant := range map[string]func(victim, path string) error{
+		"link":                  os.Symlink,
+		"folder":                func(_, path string) error { return os.Mkdir(path, 0o700) },
+		"writable-by-everybody": func(_, path string) error { return errors.Join(write(path), os.Chmod(path, 0o602)) },
+		"of-another-user":       func(_, path string) error { return errors.Join(write(path), os.Chown(path, 12345, -1)) },
+		"sysctl-of-the-machine": func(_, path string) error {
+			return os.WriteFile(path, []byte(`{"mtu":1400,"sysctls":[{"name":"kernel/core_pattern","value":"|/x"}]}`), 0o600)
+		},
+		"sysctl-that-climbs": func(_, path string) error {
+			return os.WriteFile(path, []byte(`{"mtu":1400,"sysctls":[{"name":"net/../kernel/core_pattern","value":"|/x"}]}`), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+			if err := write(victim); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(victim, filepath.Join(dir, "c1_eth0.json")); errors.Is(err, os.ErrPermission) {
+				t.Skip(err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := (originals.Store{}).Load(dir, owner("pods")); err == nil || !got.IsEmpty() {
+				t.Errorf("loaded %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestForeignFolder: nothing is kept where others can put their word in its place.
+func TestForeignFolder(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "c1_eth0.json")); err != nil {
+	if err := os.Chmod(dir, 0o757); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := (originals.Store{}).Load(dir, owner("pods")); err == nil || !got.IsEmpty() {
-		t.Errorf("load by a link: %v, %v", got, err)
+	if _, err := (originals.Store{}).Save(dir, state()); !errors.Is(err, ownfile.ErrForeign) {
+		t.Errorf("error %v", err)
 	}
 }
 

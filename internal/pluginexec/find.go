@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/nearmiss"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // Find returns the absolute path of the program of plugin typ in the first of dirs that has a usable
@@ -61,6 +62,8 @@ func look(dir, typ string) (path, problem string) {
 	if err != nil {
 		return "", fmt.Sprintf("folder %s: %v", dir, err)
 	}
+	folder, err := os.Stat(dir)
+	openFolder := err == nil && ownfile.OpenToAll(folder)
 	for _, ext := range extensions() {
 		path := filepath.Join(dir, typ+ext)
 		info, err := os.Stat(path)
@@ -77,11 +80,21 @@ func look(dir, typ string) (path, problem string) {
 			problem = path + " is not a regular file"
 		case runtime.GOOS != "windows" && info.Mode()&0o111 == 0:
 			problem = path + " is not executable (chmod +x)"
+		case ownfile.OpenToAll(info):
+			problem = openToAll(path, info)
+		case openFolder:
+			problem = openToAll(dir, folder)
 		default:
 			return path, ""
 		}
 	}
 	return "", problem
+}
+
+// openToAll says why what stands at path is not run: anybody could have put it there, and it would run as root.
+func openToAll(path string, info fs.FileInfo) string {
+	return fmt.Sprintf("everybody can write to %s (mode %04o), so nothing of it is run as root: chmod o-w %[1]s, after a look at who wrote what is there",
+		path, info.Mode().Perm())
 }
 
 func extensions() []string {

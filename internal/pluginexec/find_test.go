@@ -68,6 +68,36 @@ func TestB030Find(t *testing.T) {
 	}
 }
 
+// TestFindOpenToAll: what anybody could have written is not run as root; a folder further on that is in order is used.
+func TestFindOpenToAll(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root is kept from it")
+	}
+	folder, program, good := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{folder, program, good} {
+		if err := os.WriteFile(filepath.Join(dir, "bridge"), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(folder, 0o777|os.ModeSticky), os.Chmod(filepath.Join(program, "bridge"), 0o757)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, dir, fault string }{
+		{"folder", folder, "everybody can write to " + folder + " (mode 0777)"},
+		{"program", program, "everybody can write to " + program + "/bridge (mode 0757)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path, err := pluginexec.Find("bridge", []string{tc.dir})
+			if path != "" || cni.CodeOf(err) != cni.CodeInvalidEnvironment || !strings.Contains(err.Error(), tc.fault) || !strings.Contains(err.Error(), "chmod o-w") {
+				t.Errorf("Find = %q, %v", path, err)
+			}
+			if path, err := pluginexec.Find("bridge", []string{tc.dir, good}); path != filepath.Join(good, "bridge") {
+				t.Errorf("Find = %q, %v", path, err)
+			}
+		})
+	}
+}
+
 // TestFindRelative: the path is absolute, so that the program is never looked up in PATH.
 func TestFindRelative(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -29,4 +30,10 @@ func Need(t testing.TB, feature, why string) {
 		t.Fatalf("required here, but missing: %s: %s", feature, why)
 	}
 	t.Skipf("missing: %s: %s", feature, why)
+}
+
+// Racing reports whether the test was built with the race detector, under which times say nothing.
+func Racing() bool {
+	build, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

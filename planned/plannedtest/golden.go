@@ -94,6 +94,9 @@ func outcome(t *testing.T, def planned.Definition, a *txtar.Archive) []txtar.Fil
 	if len(p.Notes) > 0 {
 		files = append(files, txtar.File{Name: "want.notes", Data: []byte(strings.Join(p.Notes, "\n") + "\n")})
 	}
+	if p.Sweep {
+		files = append(files, txtar.File{Name: "want.sweep", Data: []byte("what the owner has is looked for by its mark\n")})
+	}
 	if !p.Originals.IsEmpty() {
 		files = append(files, txtar.File{Name: "want.originals", Data: []byte(p.Originals.String())})
 	}
@@ -168,6 +171,11 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 		}
 	}
 	f.NoNFTables = q.NFTables && all.NoNFTables
+	for _, e := range q.Elements {
+		if all.HasElement(e) {
+			f.Elements = append(f.Elements, e)
+		}
+	}
 	if q.Forward {
 		f.Forward = all.Forward
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/masq"
 	"github.com/cleat-cni/cleat/internal/podip"
+	"github.com/cleat-cni/cleat/internal/spoof"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 )
@@ -40,12 +41,15 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 		masq.Place(&p.state, c.backend.UsesIptables(seen))
 	}
 	if c.spoofCheck {
-		p.checkSpoofing()
+		spoof.Check(&p.state, p.host, p.podMAC())
 	}
 	if !c.dns.IsZero() {
 		p.res.DNS = c.dns
 	}
-	return planned.Plan{State: p.state, Result: &p.res}, nil
+	// On DEL another MAC than that of the result may have been the first: the runtime may not tell any more of one that it asked for.
+	was := p.recordedMAC()
+	forgotten := c.spoofCheck && in.Verb == cni.VerbDel && was != "" && was != p.podMAC()
+	return planned.Plan{State: p.state, Result: &p.res, Sweep: forgotten}, nil
 }
 
 // bridge states the bridge. One that exists keeps its MAC, on which the pods' neighbour tables rely, and its
@@ -141,36 +145,6 @@ func (c Config) vlans() []netstate.VLAN {
 	}
 	slices.SortFunc(all, func(a, b netstate.VLAN) int { return a.From - b.From })
 	return all
-}
-
-// checkSpoofing drops, at the bridge, what comes out of the pod with another MAC than its own.
-func (p *planner) checkSpoofing() {
-	mac := p.podMAC()
-	t := netstate.Table{
-		Family: "bridge", Name: netstate.TableName,
-		Sets: []netstate.Set{
-			{Name: "macspoof_ports", Key: []string{"ifname"}},
-			{Name: "macspoof_macs", Key: []string{"ifname", "ether_addr"}},
-		},
-		Chains: []netstate.Chain{{
-			Name: "macspoof", Type: "filter", Hook: "prerouting", Priority: -300,
-			Rules: []string{
-				"iifname . ether saddr @macspoof_macs return",
-				"iifname @macspoof_ports drop",
-			},
-		}},
-	}
-	p.state.Tables = append(p.state.Tables, t)
-	element := func(set string, match ...string) netstate.Element {
-		return netstate.Element{
-			Family: t.Family, Table: t.Name, Set: set, Match: match, Owner: p.state.Owner, Lives: "link " + p.host,
-		}
-	}
-	p.state.Elements = append(p.state.Elements, element("macspoof_ports", p.host), element("macspoof_macs", p.host, mac))
-	// At ADD the runtime may have asked for a MAC that it does not tell of on DEL.
-	if was := p.recordedMAC(); p.in.Verb == cni.VerbDel && was != "" && was != mac {
-		p.state.Elements = append(p.state.Elements, element("macspoof_macs", p.host, was))
-	}
 }
 
 // recordedMAC is the MAC of the pod's interface in prevResult; "" if it has none.

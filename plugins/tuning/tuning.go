@@ -6,6 +6,7 @@ package tuning
 
 import (
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/spoof"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
@@ -31,6 +32,9 @@ func ask(c Config, in planned.Input) netstate.Query {
 	var q netstate.Query
 	if c.tunesLink() {
 		q.Links = []netstate.Ref{{Place: netstate.Pod, Name: in.IfName}}
+	}
+	if c.mac != "" {
+		spoof.Ask(&q, in.Owner(), hostEnd(in))
 	}
 	for _, s := range c.sysctls {
 		q.Sysctls = append(q.Sysctls, netstate.Sysctl{Place: netstate.Pod, Name: s.name})
@@ -60,6 +64,9 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 		p.State.Links = []netstate.Link{want}
 		p.Interface = cni.Interface{MAC: c.mac, MTU: c.mtu}
 	}
+	if port := hostEnd(in); c.mac != "" && spoof.IsChecked(seen, p.State.Owner, port) {
+		spoof.Allow(&p.State, port, c.mac)
+	}
 	for _, s := range c.sysctls {
 		// As if set by hand: when the interface is up and has its addresses.
 		p.State.Sysctls = append(p.State.Sysctls, netstate.Sysctl{Place: netstate.Pod, Name: s.name, Value: s.value, AfterUp: true})
@@ -69,6 +76,9 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 	}
 	return p, nil
 }
+
+// hostEnd is the name that the host's end of the pod's interface has if a plugin of this project made it.
+func hostEnd(in planned.Input) string { return in.Owner().HostName("veth") }
 
 // original is what of have the wish changes.
 func original(want, have netstate.Link) netstate.Link {

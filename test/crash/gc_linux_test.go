@@ -47,18 +47,14 @@ func collectNetwork() error {
 	if err != nil {
 		return err
 	}
-	store, err := leases.New(leases.Config{StateDir: c.StateDir})
-	if err != nil {
-		return err
-	}
 	mode := builtin.Auto
 	if c.ExecOnly {
 		mode = builtin.ExecOnly
 	}
-	runner := builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Mode: mode,
-		Programs: libcni.NewExecRunner(os.Environ(), os.Stderr), Env: os.Environ(), Stderr: os.Stderr,
-	})
+	runner, err := newRunner(k, c.StateDir, mode)
+	if err != nil {
+		return err
+	}
 	rt, err := libcni.New(libcni.Config{
 		PluginDirs: []string{c.PluginDir}, StateDir: c.StateDir, Runner: runner, Stderr: os.Stderr,
 		Log: slog.New(slog.DiscardHandler),
@@ -71,6 +67,17 @@ func collectNetwork() error {
 		return err
 	}
 	return rt.GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: c.Valid})
+}
+
+func newRunner(k *kernel.Kernel, stateDir string, mode builtin.Mode) (*builtin.Runner, error) {
+	store, err := leases.New(leases.Config{StateDir: stateDir})
+	if err != nil {
+		return nil, err
+	}
+	return builtin.New(builtin.Config{
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Mode: mode, Answers: k.Answers,
+		Programs: libcni.NewExecRunner(os.Environ(), os.Stderr), Env: os.Environ(), Stderr: os.Stderr,
+	}), nil
 }
 
 // environment is that of the role gc.

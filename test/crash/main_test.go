@@ -24,6 +24,7 @@ var (
 	rounds  = flag.Int("crash.rounds", 1, "how many rounds of cold ADDs")
 	seed    = flag.Uint64("crash.seed", 0, "what decides the order and the times; 0 is another one each time")
 	which   = flag.String("crash.chains", "bridge", "the networks, separated by commas, or all")
+	faulty  = flag.String("crash.faults", "all", "the faults, separated by commas, or all")
 	only    = flag.String("crash.only", "", "run only the runs whose name holds this")
 )
 

@@ -67,6 +67,7 @@ func (t *tracer) beforeReading(tid int, info syscallInfo) error {
 	if !strings.HasPrefix(descriptor(tid, info.Args[0]), "socket:") {
 		return nil
 	}
+	t.inside[tid] = info.Nr
 	if t.deaf {
 		t.deaf = false
 		t.failing[tid] = t.fault.errno

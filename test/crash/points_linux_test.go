@@ -24,11 +24,8 @@ type syscallInfo struct {
 	_    uint64
 }
 
-// The values of syscallInfo.Op.
-const (
-	opEntry = 1
-	opExit  = 2
-)
+// opensToWrite are the flags of openat of which a point has one.
+const opensToWrite = unix.O_CREAT | unix.O_WRONLY | unix.O_RDWR
 
 // pathCalls are the system calls that are points whatever they are about, with the places of the paths among their arguments.
 func pathCalls() map[uint64]call {
@@ -105,7 +102,7 @@ func (c call) describe(tid int, info syscallInfo) string {
 
 // openPoint: a file is made, or a setting of the kernel is about to be written.
 func openPoint(tid int, info syscallInfo) string {
-	if info.Args[2]&(unix.O_CREAT|unix.O_WRONLY|unix.O_RDWR) == 0 {
+	if info.Args[2]&opensToWrite == 0 {
 		return ""
 	}
 	path := text(tid, info.Args[1])

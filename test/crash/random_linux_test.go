@@ -32,13 +32,16 @@ func (w *world) killed(j job) (answer, error) {
 	verb := "add"
 	if j.Verb == verbKillDel {
 		verb = "del"
-		if err := w.must(w.cleat("add", subject)); err != nil {
+		if err := w.setUp("add", subject); err != nil {
 			return answer{}, err
 		}
 	}
 	a := answer{At: "a random time", Ended: "ended by itself"}
-	cmd := w.cleat(verb, subject)
-	err := w.host.Do(func() error {
+	cmd, err := w.attach(verb, subject)
+	if err != nil {
+		return a, err
+	}
+	err = w.host.Do(func() error {
 		c := exec.Command(cmd.path, cmd.args...)
 		c.Env = cmd.env
 		if err := c.Start(); err != nil {
@@ -66,7 +69,7 @@ func (w *world) killed(j job) (answer, error) {
 	}
 	leaks, err := w.follow(job{Verb: j.Verb, N: j.N, Follow: followGC})
 	if err == nil && len(leaks) == 0 {
-		leaks, err = w.next()
+		leaks, err = w.next(followGC)
 	}
 	a.Leaks = leaks
 	return a, err
@@ -145,16 +148,17 @@ func TestRandomKills(t *testing.T) {
 	chains := chosenChains(t)
 	for i := range *kills {
 		// Later than either takes on an idle machine; what has ended by then is a run, too.
-		j := job{Chain: chains[i/4%len(chains)].name, Form: builtIn, Verb: verbKillAdd, N: 1 + rng.IntN(40_000), Fault: "kill", Follow: followGC}
+		j := job{Form: forms()[i/2%len(forms())], Verb: verbKillAdd, N: 1 + rng.IntN(40_000), Fault: "kill", Follow: followGC}
+		j.Chain = chains[i/2/len(forms())%len(chains)].name
 		if i%2 == 1 {
 			j.Verb = verbKillDel
 		}
-		if i%4 >= 2 {
-			j.Form = execd
+		if j.Form != builtIn {
 			j.N *= 2
 		}
 		jobs = append(jobs, j)
 	}
+	inWorlds(jobs)
 	done := handOut(t, crew, jobs, 0)
 	t.Logf("%d random kills (%d came too late): %d leaks after GC without DEL", done.runs, done.runs-done.killed, done.leaks)
 }

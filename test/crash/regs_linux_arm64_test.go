@@ -6,8 +6,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ntARMSystemCall is the register set that holds the number of the system call (linux/elf.h).
-const ntARMSystemCall = 0x404
+// auditArch is what a seccomp filter sees of calls made in the usual way (linux/audit.h).
+const auditArch = unix.AUDIT_ARCH_AARCH64
+
+// callInstruction enters the kernel: svc #0.
+const callInstruction = "\x01\x00\x00\xd4"
+
+// The register sets (linux/elf.h): all in general, and the number of the system call.
+const (
+	ntPrStatus      = 1
+	ntARMSystemCall = 0x404
+)
+
+// registers are those of a stopped thread.
+type registers struct{ regs unix.PtraceRegsArm64 }
+
+func registersOf(tid int) (r registers, err error) {
+	return r, unix.PtraceGetRegSetArm64(tid, ntPrStatus, &r.regs)
+}
+func (r *registers) set(tid int) error { return unix.PtraceSetRegSetArm64(tid, ntPrStatus, &r.regs) }
+func (r *registers) stack() uint64     { return r.regs.Sp }
+func (r *registers) next() uint64      { return r.regs.Pc }
+func (r *registers) result() int64     { return int64(r.regs.Regs[0]) }
+
+// calling are the registers for a system call: its number and three arguments.
+func (r registers) calling(call [4]uint64) registers {
+	r.regs.Regs[8] = call[0]
+	copy(r.regs.Regs[:], call[1:])
+	return r
+}
 
 // skipCall makes the system call that tid is about to enter none.
 func skipCall(tid int) error {
@@ -22,10 +49,10 @@ func skipCall(tid int) error {
 
 // setResult makes the system call that tid is about to leave return an error.
 func setResult(tid int, errno unix.Errno) error {
-	var regs unix.PtraceRegsArm64
-	if err := unix.PtraceGetRegSetArm64(tid, 1, &regs); err != nil {
+	r, err := registersOf(tid)
+	if err != nil {
 		return err
 	}
-	regs.Regs[0] = uint64(-int64(errno))
-	return unix.PtraceSetRegSetArm64(tid, 1, &regs)
+	r.regs.Regs[0] = uint64(-int64(errno))
+	return r.set(tid)
 }

@@ -101,7 +101,7 @@ func (w *world) rules() (string, error) {
 // index with the boot id, and spare lease files.
 func (w *world) files() (string, error) {
 	var lines []string
-	for _, root := range []string{w.path("data"), w.path("state")} {
+	for _, root := range []string{w.path("data"), w.stateDir()} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
@@ -109,7 +109,7 @@ func (w *world) files() (string, error) {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			rel, err := filepath.Rel(w.dir, path)
+			rel, err := filepath.Rel(filepath.Dir(root), path)
 			if err != nil {
 				return err
 			}

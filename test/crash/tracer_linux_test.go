@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -66,6 +65,14 @@ type command struct {
 	env  []string
 }
 
+// search is how the points are found.
+type search bool
+
+const (
+	filtered  search = false // the kernel stops the program at calls that may be points
+	everyCall search = true  // it stops at every call, which is slow and misses none
+)
+
 // The results of calls that the kernel begins again by itself (linux/errno.h), which no program sees.
 const (
 	restartSys   = 512
@@ -75,30 +82,37 @@ const (
 // limit bounds a traced program.
 const limit = 60 * time.Second
 
+// disturbance is what a traced program meets at its nth point.
+type disturbance struct {
+	n      int // from 1; 0 is never
+	fault  fault
+	hold   time.Duration // of hang and stall
+	search search
+}
+
 // tracer follows a program and all that it starts. It belongs to the thread that made it.
 type tracer struct {
-	fault   fault
-	n       int           // the number of the point, from 1
-	hold    time.Duration // of hang and stall
+	disturbance
 	root    int
 	points  []string
 	hit     string
+	inside  map[int]uint64     // threads in a call whose end matters, and its number
 	failing map[int]unix.Errno // threads in a call that is to fail
 	deaf    bool               // the next call that reads a socket is to fail
 	refused uint32             // the number of the netlink message that was spoilt; 0 is none
 	dying   map[int]way        // threads to be killed after their call
 	seen    map[int]bool
-	again   map[int]bool   // threads whose call the kernel begins once more: some settings do, hundreds of times, while links change
+	again   map[int]uint64 // threads whose call the kernel begins once more: some settings do, hundreds of times, while links change
 	held    int            // the thread that hangs; 0 is none
 	until   time.Time      // then
-	freed   *atomic.Bool   // it goes on
+	stops   chan os.Signal // SIGCHLD: something has stopped or ended
 	reading map[int]uint64 // threads that read a socket, and where to
 	paths   map[uint64]call
 	sends   map[uint64]string
 }
 
-// trace runs a program to its end, disturbed at its nth point. The calling goroutine must be locked to its thread.
-func trace(cmd command, n int, f fault, hold time.Duration) (outcome, error) {
+// trace runs a program to its end, disturbed. The calling goroutine must be locked to its thread.
+func trace(cmd command, d disturbance) (outcome, error) {
 	var o outcome
 	out, err := collect()
 	if err != nil {
@@ -122,10 +136,12 @@ func trace(cmd command, n int, f fault, hold time.Duration) (outcome, error) {
 		return o, err
 	}
 	t := &tracer{
-		fault: f, n: n, hold: hold, root: p.Pid, failing: map[int]unix.Errno{}, dying: map[int]way{}, seen: map[int]bool{},
-		reading: map[int]uint64{}, again: map[int]bool{},
+		disturbance: d, root: p.Pid, inside: map[int]uint64{}, failing: map[int]unix.Errno{}, dying: map[int]way{}, seen: map[int]bool{},
+		reading: map[int]uint64{}, again: map[int]uint64{}, stops: make(chan os.Signal, 1),
 		paths: pathCalls(), sends: sendCalls(),
 	}
+	signal.Notify(t.stops, unix.SIGCHLD)
+	defer signal.Stop(t.stops)
 	overdue := make(chan struct{})
 	timer := time.AfterFunc(limit, func() {
 		close(overdue)
@@ -179,23 +195,27 @@ func (t *tracer) follow() (unix.WaitStatus, error) {
 		return ws, errors.New("the program is not traced")
 	}
 	const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC |
-		unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
+		unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
 	if err := unix.PtraceSetOptions(t.root, options); err != nil {
 		return 0, fmt.Errorf("trace: %w", err)
+	}
+	if t.search == filtered {
+		if err := install(t.root, interesting(t.fault.way >= deaf)); err != nil {
+			return 0, err
+		}
 	}
 	t.seen[t.root] = true
 	t.resume(t.root, 0)
 	for {
-		tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, nil)
+		tid, err := t.wait(&ws)
 		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
 		case errors.Is(err, unix.ECHILD):
 			return rootStatus, nil
 		case err != nil:
 			return 0, fmt.Errorf("wait: %w", err)
 		}
 		switch {
+		case tid == 0:
 		case ws.Exited() || ws.Signaled():
 			if tid == t.root {
 				rootStatus = ws
@@ -210,11 +230,35 @@ func (t *tracer) follow() (unix.WaitStatus, error) {
 	}
 }
 
+// wait waits for a thread to stop or end; 0 is none, since the time of the held one is over.
+func (t *tracer) wait(ws *unix.WaitStatus) (int, error) {
+	for {
+		how := unix.WALL | unix.WNOTHREAD
+		if t.held != 0 {
+			how |= unix.WNOHANG
+		}
+		tid, err := unix.Wait4(-1, ws, how, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case tid != 0 || err != nil:
+			return tid, err
+		}
+		timer := time.NewTimer(time.Until(t.until))
+		select {
+		case <-t.stops:
+			timer.Stop()
+		case <-timer.C:
+			return 0, nil
+		}
+	}
+}
+
 func (t *tracer) gone(tid int) {
 	delete(t.seen, tid)
+	delete(t.inside, tid)
 	if t.held == tid {
 		t.held = 0
-		t.freed.Store(true)
 	}
 }
 
@@ -223,7 +267,7 @@ func (t *tracer) stopped(tid int, ws unix.WaitStatus) error {
 	first := !t.seen[tid]
 	t.seen[tid] = true
 	switch sig := ws.StopSignal(); {
-	case sig == unix.SIGTRAP|0x80:
+	case sig == unix.SIGTRAP|0x80 || sig == unix.SIGTRAP && ws.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
 		return t.atCall(tid)
 	case sig == unix.SIGTRAP && ws.TrapCause() > 0:
 		t.resume(tid, 0)
@@ -235,8 +279,14 @@ func (t *tracer) stopped(tid int, ws unix.WaitStatus) error {
 	return nil
 }
 
-// resume lets a thread go on to its next system call. One that was killed is no concern.
-func (t *tracer) resume(tid, sig int) { _ = unix.PtraceSyscall(tid, sig) }
+// resume lets a thread go on to the end of its call if that matters, else to the next call. One that was killed is no concern.
+func (t *tracer) resume(tid, sig int) {
+	if _, ok := t.inside[tid]; ok || t.search == everyCall {
+		_ = unix.PtraceSyscall(tid, sig)
+		return
+	}
+	_ = unix.PtraceCont(tid, sig)
+}
 
 // atCall serves a stop before or after a system call.
 func (t *tracer) atCall(tid int) error {
@@ -244,11 +294,13 @@ func (t *tracer) atCall(tid int) error {
 	if err != nil {
 		return err
 	}
-	if info.Op == opExit {
+	if info.Op == unix.PTRACE_SYSCALL_INFO_EXIT {
 		return t.afterCall(tid, int64(info.Nr))
 	}
-	if t.again[tid] {
-		delete(t.again, tid)
+	nr, again := t.again[tid]
+	delete(t.again, tid)
+	if again && nr == info.Nr {
+		t.inside[tid] = nr
 		t.resume(tid, 0)
 		return nil
 	}
@@ -258,6 +310,7 @@ func (t *tracer) atCall(tid int) error {
 		t.resume(tid, 0)
 		return err
 	}
+	t.inside[tid] = info.Nr
 	program := programOf(tid)
 	t.points = append(t.points, program+": "+what)
 	if len(t.points) != t.n || t.fault.way == watch {
@@ -290,7 +343,6 @@ func (t *tracer) disturb(tid int, info syscallInfo) error {
 		t.failing[tid] = t.fault.errno
 	case hang, stall:
 		t.held, t.until = tid, time.Now().Add(t.hold)
-		t.wakeAt(tid)
 		return nil
 	case deaf:
 		t.deaf = true
@@ -317,20 +369,6 @@ func (t *tracer) kill(tid int, how way) {
 	}
 }
 
-// wakeAt sends the process of a held thread a signal without meaning once its time is over, so that some stop makes follow look
-// at the clock.
-func (t *tracer) wakeAt(tid int) {
-	pid, freed := processOf(tid), new(atomic.Bool)
-	t.freed = freed
-	var wake func()
-	wake = func() {
-		if !freed.Load() && unix.Kill(pid, unix.SIGURG) == nil {
-			time.AfterFunc(time.Millisecond, wake)
-		}
-	}
-	time.AfterFunc(time.Until(t.until), wake)
-}
-
 // release lets the held thread go on when its time is over.
 func (t *tracer) release() {
 	if t.held == 0 || time.Now().Before(t.until) {
@@ -338,7 +376,6 @@ func (t *tracer) release() {
 	}
 	tid := t.held
 	t.held = 0
-	t.freed.Store(true)
 	if t.fault.way == hang {
 		if skipCall(tid) == nil {
 			t.failing[tid] = t.fault.errno
@@ -348,6 +385,8 @@ func (t *tracer) release() {
 }
 
 func (t *tracer) afterCall(tid int, result int64) error {
+	nr, inside := t.inside[tid]
+	delete(t.inside, tid)
 	if how, ok := t.dying[tid]; ok {
 		t.kill(tid, how)
 		delete(t.dying, tid)
@@ -358,8 +397,8 @@ func (t *tracer) afterCall(tid int, result int64) error {
 			return err
 		}
 	}
-	if result <= -restartSys && result >= -restartBlock {
-		t.again[tid] = true
+	if inside && result <= -restartSys && result >= -restartBlock {
+		t.again[tid] = nr
 	}
 	if at, ok := t.reading[tid]; ok {
 		delete(t.reading, tid)
@@ -396,20 +435,4 @@ func programOf(tid int) string {
 	}
 	name, _, _ := strings.Cut(string(args), "\x00")
 	return filepath.Base(name)
-}
-
-// processOf is the process of a thread.
-func processOf(tid int) int {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	if err != nil {
-		return tid
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "Tgid:"); ok {
-			if pid, err := strconv.Atoi(strings.TrimSpace(rest)); err == nil {
-				return pid
-			}
-		}
-	}
-	return tid
 }

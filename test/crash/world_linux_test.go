@@ -9,12 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/netns"
 )
 
@@ -25,82 +24,28 @@ const network = "crash"
 const (
 	subject   = "subject"   // is added, deleted and so on while things go wrong
 	bystander = "bystander" // was there before and must notice nothing
-	successor = "successor" // comes afterwards, with the ports of the subject
+	successor = "successor" // comes afterwards, with a port of the subject
 )
-
-// chain is a network's plugins.
-type chain struct {
-	name    string
-	flags   func(id string) []string // that a container is added with
-	plugins func(dataDir string) []map[string]any
-}
-
-func chains() []chain {
-	published := func(id string) []string {
-		if id == bystander {
-			return nil
-		}
-		return []string{"--publish", "8080:80", "--publish", "8053:53/udp"}
-	}
-	return []chain{
-		{name: "bridge", flags: published, plugins: func(dataDir string) []map[string]any {
-			return bridged(dataDir, "nftables")
-		}},
-		{name: "iptables", flags: published, plugins: func(dataDir string) []map[string]any {
-			return bridged(dataDir, "iptables")
-		}},
-		{name: "firewall", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "nftables"), map[string]any{"type": "firewall", "ingressPolicy": "isolated"})
-		}},
-		{name: "firewall-iptables", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "iptables"), map[string]any{"type": "firewall", "backend": "iptables", "ingressPolicy": "same-bridge"})
-		}},
-		{name: "ptp", flags: published, plugins: func(dataDir string) []map[string]any {
-			return []map[string]any{{"type": "ptp", "ipMasq": true, "ipam": hostLocal(dataDir)}, portmap("nftables")}
-		}},
-		{name: "bandwidth", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "nftables"), map[string]any{"type": "bandwidth",
-				"ingressRate": 80_000_000, "ingressBurst": 8_000_000, "egressRate": 80_000_000, "egressBurst": 8_000_000})
-		}},
-		{name: "tuning", flags: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "nftables"), map[string]any{"type": "tuning", "dataDir": dataDir + "/tuning",
-				"mtu": 1400, "promisc": true, "sysctl": map[string]string{"net.core.somaxconn": "500", "net.ipv4.conf.IFNAME.arp_filter": "1"}})
-		}},
-		{name: "static", flags: func(id string) []string {
-			addrs := map[string]string{bystander: "10.99.0.2/24", subject: "10.99.0.3/24", successor: "10.99.0.4/24"}
-			return append(published(id), "--ip", addrs[id])
-		}, plugins: func(string) []map[string]any {
-			static := map[string]any{"type": "static", "routes": []any{map[string]any{"dst": "0.0.0.0/0"}}}
-			return []map[string]any{{"type": "ptp", "capabilities": map[string]any{"ips": true}, "ipam": static}, portmap("nftables")}
-		}},
-	}
-}
-
-// bridged are a bridge with masquerade and leases, and published ports.
-func bridged(dataDir, backend string) []map[string]any {
-	return []map[string]any{{
-		"type": "bridge", "bridge": "cni0", "ipMasq": true, "ipMasqBackend": backend, "isDefaultGateway": true, "ipam": hostLocal(dataDir),
-	}, portmap(backend)}
-}
-
-func hostLocal(dataDir string) map[string]any {
-	return map[string]any{
-		"type": "host-local", "dataDir": dataDir, "routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
-		"ranges": []any{[]any{map[string]any{"subnet": "10.99.0.0/24"}}},
-	}
-}
-
-func portmap(backend string) map[string]any {
-	return map[string]any{"type": "portmap", "backend": backend, "capabilities": map[string]any{"portMappings": true}}
-}
 
 // form is how the plugins run.
 type form string
 
 const (
-	builtIn form = "built-in"
-	execd   form = "exec"
+	builtIn   form = "built-in"
+	execd     form = "exec"
+	reference form = "cnitool" // under the reference's runtime
 )
+
+// peersKey is the variable with the folder of the reference's programs, which scripts/peers builds.
+const peersKey = "CLEAT_PEERS"
+
+// forms are those that can be tried here.
+func forms() []form {
+	if os.Getenv(peersKey) == "" {
+		return []form{builtIn, execd}
+	}
+	return []form{builtIn, execd, reference}
+}
 
 // setup is what all worlds of a worker share.
 type setup struct {
@@ -117,6 +62,7 @@ type world struct {
 	cold  bool // nothing was ever added
 	dir   string
 	host  *netns.Handle
+	k     *kernel.Kernel // the host's, of verbs that are done in this process
 	pods  map[string]*netns.Handle
 	clean string // what the host is like when nobody but the bystander is attached
 	other string // and the bystander's namespace
@@ -132,8 +78,10 @@ func (s setup) mounts() error {
 	if err := os.MkdirAll("/run/cleat", 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("tmpfs", "/run/cleat", "tmpfs", 0, "mode=0755"); err != nil {
-		return fmt.Errorf("mount on /run/cleat: %w", err)
+	for _, dir := range []string{"/run/cleat", referenceState} {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
+			return fmt.Errorf("mount on %s: %w", dir, err)
+		}
 	}
 	for name, over := range map[string]string{"boot_id": "/proc/sys/kernel/random/boot_id", "stat": "/proc/stat"} {
 		file := filepath.Join(s.base, name)
@@ -160,7 +108,7 @@ func newWorld(s setup, c chain, f form, cold bool) (*world, error) {
 	if w.dir, err = os.MkdirTemp(s.base, "world"); err != nil {
 		return nil, err
 	}
-	if w.host, err = netns.New(); err != nil {
+	if err := w.newHost(); err != nil {
 		return nil, err
 	}
 	if err := w.furnish(); err != nil {
@@ -169,11 +117,28 @@ func newWorld(s setup, c chain, f form, cold bool) (*world, error) {
 	return w, nil
 }
 
+// newHost makes a host's namespace, in place of the one there was.
+func (w *world) newHost() error {
+	if w.host != nil {
+		if err := errors.Join(w.k.Close(), w.host.Close()); err != nil {
+			return err
+		}
+	}
+	var err error
+	if w.host, err = netns.New(); err != nil {
+		return err
+	}
+	if w.k, err = kernel.New(kernel.Config{Host: w.host}); err != nil {
+		return errors.Join(err, w.host.Close())
+	}
+	return w.host.Do(exec.Command("ip", "link", "set", "lo", "up").Run)
+}
+
 func (w *world) furnish() error {
 	if err := w.booted(w.bootID(), time.Now().Add(-2*time.Hour)); err != nil {
 		return err
 	}
-	if err := emptyDir("/run/cleat"); err != nil {
+	if err := errors.Join(emptyDir("/run/cleat"), emptyDir(referenceState)); err != nil {
 		return err
 	}
 	for _, dir := range []string{"conf", "bin", "ns"} {
@@ -193,9 +158,6 @@ func (w *world) furnish() error {
 			return err
 		}
 	}
-	if err := w.host.Do(exec.Command("ip", "link", "set", "lo", "up").Run); err != nil {
-		return err
-	}
 	if w.cold {
 		return nil
 	}
@@ -208,11 +170,11 @@ func (w *world) settle() error {
 		if err := w.newPod(id); err != nil {
 			return err
 		}
-		if err := w.must(w.cleat("add", id)); err != nil {
+		if err := w.setUp("add", id); err != nil {
 			return err
 		}
 	}
-	if err := w.must(w.cleat("del", subject)); err != nil {
+	if err := w.setUp("del", subject); err != nil {
 		return err
 	}
 	var err error
@@ -257,7 +219,7 @@ func (w *world) close() error {
 	for id := range w.pods {
 		errs = append(errs, w.removePod(id))
 	}
-	return errors.Join(append(errs, w.host.Close(), os.RemoveAll(w.dir))...)
+	return errors.Join(append(errs, w.k.Close(), w.host.Close(), os.RemoveAll(w.dir))...)
 }
 
 // reboot does what a power cycle does: all namespaces, links and rules are gone, and so is /run; the disk stays.
@@ -267,18 +229,13 @@ func (w *world) reboot() error {
 			return err
 		}
 	}
-	host, err := netns.New()
-	if err != nil {
+	if err := errors.Join(w.newHost(), emptyDir("/run/cleat")); err != nil {
 		return err
 	}
-	if err := errors.Join(w.host.Close(), emptyDir("/run/cleat")); err != nil {
-		return err
-	}
-	w.host = host
 	w.boot++
 	// What was written before the boot is older than it.
 	before := time.Now().Add(-time.Hour)
-	err = filepath.WalkDir(w.path("data"), func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir(w.path("data"), func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -287,10 +244,7 @@ func (w *world) reboot() error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := w.booted(w.bootID(), time.Now().Add(-time.Minute)); err != nil {
-		return err
-	}
-	return w.host.Do(exec.Command("ip", "link", "set", "lo", "up").Run)
+	return w.booted(w.bootID(), time.Now().Add(-time.Minute))
 }
 
 func emptyDir(dir string) error {
@@ -304,65 +258,4 @@ func emptyDir(dir string) error {
 		}
 	}
 	return nil
-}
-
-// cleat is the command for a verb on a container, which is added with the chain's flags.
-func (w *world) cleat(verb, id string, flags ...string) command {
-	if verb == "add" {
-		flags = append(flags, w.chain.flags(id)...)
-	}
-	return w.command(verb, id, flags...)
-}
-
-func (w *world) command(verb, id string, flags ...string) command {
-	return w.plain(verb, append([]string{network, w.podPath(id), "--id", id}, flags...)...)
-}
-
-// plain is a command of cleat in this world.
-func (w *world) plain(verb string, rest ...string) command {
-	args := []string{"--conf-dir", w.path("conf"), "--state-dir", w.path("state"), "--plugin-dir", w.path("bin")}
-	if w.form == execd {
-		args = append(args, "--exec-only")
-	} else {
-		args = append(args, "--builtin")
-	}
-	return command{path: filepath.Join(w.bin, "cleat"), args: append(append(args, verb), rest...), env: without(os.Environ(), roleKey)}
-}
-
-// gc is the command for a GC that finds these containers valid.
-func (w *world) gc(timeout time.Duration, valid ...string) (command, error) {
-	c := collection{ConfDir: w.path("conf"), StateDir: w.path("state"), PluginDir: w.path("bin"), ExecOnly: w.form == execd, Timeout: timeout}
-	for _, id := range valid {
-		c.Valid = append(c.Valid, cni.Attachment{ContainerID: id, IfName: "eth0"})
-	}
-	env, err := c.environment()
-	return command{path: w.self, env: env}, err
-}
-
-// run runs a command undisturbed.
-func (w *world) run(cmd command) (outcome, error) {
-	var o outcome
-	err := w.host.Do(func() error {
-		c := exec.Command(cmd.path, cmd.args...)
-		c.Env = cmd.env
-		var stdout, stderr strings.Builder
-		c.Stdout, c.Stderr = &stdout, &stderr
-		err := c.Run()
-		if c.ProcessState == nil {
-			return err
-		}
-		o.status = unix.WaitStatus(c.ProcessState.ExitCode() << 8)
-		o.stdout, o.stderr = stdout.String(), stderr.String()
-		return nil
-	})
-	return o, err
-}
-
-// must makes an error of a command that fails.
-func (w *world) must(cmd command) error {
-	o, err := w.run(cmd)
-	if err == nil && !o.ok() {
-		err = fmt.Errorf("%s: %s", strings.Join(cmd.args[max(0, len(cmd.args)-6):], " "), strings.TrimSpace(o.stdout+o.stderr))
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,5 +59,34 @@ func testModes(t *testing.T, f Fixture) {
 	after, _ := look()
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("after setting back (-before +after)\n%s", diff)
+	}
+}
+
+// testElementSeen: of the elements that are asked for those are seen that are there and the owner's, also where there is no table.
+func testElementSeen(t *testing.T, f Fixture) {
+	pod := f.NewPod()
+	s := f.open(t, pod)
+	made, other := attachment(1), attachment(2)
+	foreign := slices.Clone(made.Elements)
+	for i := range foreign {
+		foreign[i].Owner = other.Owner
+	}
+	ask := func(list []netstate.Element) []netstate.Element {
+		t.Helper()
+		facts, err := s.Observe(t.Context(), netstate.Query{Tables: []netstate.Table{table()}, Elements: list})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return facts.Elements
+	}
+	if got := ask(made.Elements); len(got) > 0 {
+		t.Errorf("before: %v", got)
+	}
+	f.apply(t, pod, made)
+	if diff := cmp.Diff(made.Elements, ask(slices.Concat(other.Elements, made.Elements))); diff != "" {
+		t.Errorf("seen (-want +got)\n%s", diff)
+	}
+	if got := ask(foreign); len(got) > 0 {
+		t.Errorf("another's: %v", got)
 	}
 }

@@ -53,6 +53,19 @@ func testPeers(t *testing.T, f Fixture) {
 	}
 }
 
+// testImpostor: a pod's interface that only has the name of the right one, whose other end is another link, is not it.
+func testImpostor(t *testing.T, f Fixture) {
+	pod := f.NewPod()
+	want, impostor := attachment(1), attachment(2)
+	real := attachment(1)
+	real.Links[1].Peer, real.Links[2].Name = "net1", "net1"
+	impostor.Links[2].MAC = want.Links[2].MAC
+	f.apply(t, pod, netstate.State{Owner: impostor.Owner, Links: impostor.Links})
+	f.apply(t, pod, netstate.State{Owner: real.Owner, Links: real.Links})
+	f.expect(t, pod, netstate.State{Owner: real.Owner, Links: real.Links})
+	f.expect(t, pod, netstate.State{Owner: want.Owner, Links: want.Links}, want.Links[2].Key())
+}
+
 // testLostRedirect: a filter outlives the interface that it leads to, and drops what it matches. It is told
 // from one that is missing, so that it can be taken away.
 func testLostRedirect(t *testing.T, f Fixture) {

@@ -169,10 +169,16 @@ func sameRule(want, have netstate.Rule) bool {
 	return priority && want.From == have.From && want.To == have.To && cmp.Or(want.Table, mainTable) == have.Table
 }
 
+// isImpostor reports whether have only has the name of a pod's veth, whose other end is a link on the host.
+func (x *transaction) isImpostor(want netstate.Link, have link) bool {
+	return want.Kind == "veth" && want.Place == netstate.Pod && want.Peer != "" && want.PeerRef().Place == netstate.Host && x.pod != hostID &&
+		have.peer != end{hostID, want.Peer}
+}
+
 // linkText is the line of a link that is there, with the words that the wish has.
 func (x *transaction) linkText(s *space, want netstate.Link) string {
 	have, ok := s.links[want.Name]
-	if !ok {
+	if !ok || x.isImpostor(want, have) {
 		return ""
 	}
 	text := want

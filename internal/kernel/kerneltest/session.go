@@ -94,6 +94,11 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 	}
 	f.NoNFTables = q.NFTables && s.m.noNFT
+	for _, e := range q.Elements {
+		if have, ok := first(x.w[hostID].elements, func(o netstate.Element) bool { return sameElement(e, o) }); ok && have.Owner == e.Owner {
+			f.Elements = append(f.Elements, e)
+		}
+	}
 	for _, family := range []string{"ip", "ip6"} {
 		uses := func(r netstate.IptablesRule) bool {
 			return r.Family == family && r.Table == "filter" && r.Chain == "FORWARD"

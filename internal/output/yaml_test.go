@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestToYAML(t *testing.T) {
+func TestYAML(t *testing.T) {
 	const in = `{"name": "my net", "n": 9007199254740993, "on": true, "word": "yes", "empty": "", "none": null, "path": "/run/netns/web",
 		"list": [1, "a", [2, []], {"k": "v", "l": {}}], "address": "10.88.0.5/16", "mac": "0a:58", "time": "12:30:45", "two": "a\nb"}`
 	const want = `name: "my net"
@@ -39,8 +39,8 @@ two: "a\nb"
 	}
 }
 
-// FuzzToYAML proves that a YAML reader finds the same values.
-func FuzzToYAML(f *testing.F) {
+// FuzzYAML proves that a YAML reader finds the same values.
+func FuzzYAML(f *testing.F) {
 	for _, s := range []string{`{"a":[{"b":null},[]],"c":{}}`, `"\u0085\u2028"`, `[[["x"]]]`, `{"":"-","k ":"~","1":"1e3","=":"<<"}`, `true`, `-0.5e-3`} {
 		f.Add(s)
 	}

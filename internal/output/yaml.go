@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"bytes"
@@ -104,7 +104,7 @@ func isPlain(s string) bool {
 	return s != ""
 }
 
-// yamlString gives s as it is if it is plain, else in double quotes with escapes for what is not printable.
+// yamlString gives s as it is if it is plain, else in double quotes with escapes for what is not Printable.
 func yamlString(s string) string {
 	switch strings.ToLower(s) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":

@@ -1,0 +1,230 @@
+package kernel_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cleat-cni/cleat/internal/kernel"
+	"github.com/cleat-cni/cleat/internal/sandbox"
+	"github.com/cleat-cni/cleat/libcni"
+	"github.com/cleat-cni/cleat/netstate"
+	"github.com/cleat-cni/cleat/planned"
+)
+
+// chainList is the chain that podman, nerdctl and nodes of Kubernetes run, with all in it that each plugin does.
+const chainList = `{"cniVersion":"1.1.0","name":"chain","plugins":[
+	{"type":"bridge","bridge":"cni2","isGateway":true,"isDefaultGateway":true,"ipMasq":true,"hairpinMode":true,
+	 "ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"10.90.0.0/16"}]]}},
+	{"type":"portmap","capabilities":{"portMappings":true}},
+	{"type":"firewall"},
+	{"type":"bandwidth","ingressRate":16000000,"ingressBurst":1600000,"egressRate":8000000,"egressBurst":1600000},
+	{"type":"tuning","dataDir":%q,"mtu":1400,"txQLen":500,"sysctl":{"net.core.somaxconn":"500"}}]}`
+
+// chain is the whole way of that list in this process.
+type chain struct {
+	tb   testing.TB
+	cni  *libcni.CNI
+	list *libcni.NetworkConfigList
+	k    *kernel.Kernel
+	pod  string
+	last netstate.State // that was applied
+	made netstate.State // by the last ADD
+}
+
+// newChain makes one whose files lie in memory, so that what is measured is this code and the kernel's network, and goes once
+// through ADD and DEL, which make what stays.
+func newChain(tb testing.TB) *chain {
+	sandbox.Require(tb)
+	dir, err := os.MkdirTemp("/var/lib/cni", "chain")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { os.RemoveAll(dir) })
+	c := &chain{tb: tb, pod: sandbox.Namespace(tb).Path()}
+	c.cni, c.list, c.k = runtimeOf(tb, dir, fmt.Appendf(nil, chainList, dir+"/leases", dir+"/tuning"),
+		func(k *kernel.Kernel) planned.Kernel { return witness{planned.Wrap(k), &c.last} })
+	c.add(0)
+	c.del(0)
+	return c
+}
+
+func (c *chain) add(i int) {
+	c.tb.Helper()
+	if _, err := c.cni.AddNetworkList(context.WithoutCancel(c.tb.Context()), c.list, attachment(c.pod, i)); err != nil {
+		c.tb.Fatal(err)
+	}
+	c.made = c.last
+}
+
+func (c *chain) del(i int) {
+	c.tb.Helper()
+	if err := c.cni.DelNetworkList(context.WithoutCancel(c.tb.Context()), c.list, attachment(c.pod, i)); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// witness is a kernel that notes what is applied.
+type witness struct {
+	planned.Kernel
+	made *netstate.State
+}
+
+func (w witness) Open(ctx context.Context, pod string, allowHost bool) (planned.Session, error) {
+	s, err := w.Kernel.Open(ctx, pod, allowHost)
+	return witnessed{s, w.made}, err
+}
+
+type witnessed struct {
+	planned.Session
+	made *netstate.State
+}
+
+func (w witnessed) Apply(ctx context.Context, s netstate.State) error {
+	*w.made = s
+	return w.Session.Apply(ctx, s)
+}
+
+// TestChainMessages: once its tables are there, an ADD of the chain starts no program, is one nft transaction, and sends no more
+// than the floor's messages and those named here.
+func TestChainMessages(t *testing.T) {
+	c := newChain(t)
+	got := c.counted(t, 1)
+	const (
+		asked   = 4 // the bridge, its addresses, whether eth0 is there: for bandwidth, for tuning
+		noIPv6  = 1 // the host's end gets no address of IPv6
+		forward = 2 // whether iptables has a chain FORWARD, in either family
+	)
+	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6, NftTransactions: 1,
+		NftMessages: uint64(len(c.made.Elements)) + forward}
+	if got != want {
+		t.Errorf("ADD sends %+v, want %+v", got, want)
+	}
+}
+
+// counted goes through ADD and DEL, neither of which may start a program, and returns what the ADD sent.
+func (c *chain) counted(t *testing.T, i int) kernel.Stats {
+	t.Helper()
+	before, were := c.k.Stats(), children(t)
+	c.add(i)
+	after := c.k.Stats()
+	c.del(i)
+	if ran := children(t); ran != were {
+		t.Errorf("programs were started: %+v, before %+v", ran, were)
+	}
+	return kernel.Stats{Rtnetlink: after.Rtnetlink - before.Rtnetlink,
+		NftTransactions: after.NftTransactions - before.NftTransactions, NftMessages: after.NftMessages - before.NftMessages}
+}
+
+// TestChainBesideIptables: that iptables has a chain FORWARD, in which one rule of ours stands for all pods, costs no program
+// either once the rule is there; and an ADD puts it back when somebody has flushed the chain.
+func TestChainBesideIptables(t *testing.T) {
+	t.Setenv("PATH", sandbox.Iptables(t, "nft")+":"+os.Getenv("PATH"))
+	iptables := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("iptables", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("iptables %s: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	iptables("-P", "FORWARD", "DROP")
+	t.Cleanup(func() {
+		iptables("-F", "FORWARD")
+		iptables("-P", "FORWARD", "ACCEPT")
+	})
+	c := newChain(t)
+	for i := range 2 {
+		if rules := iptables("-S", "FORWARD"); strings.Count(rules, "-j ACCEPT") != 1 {
+			t.Errorf("rules of FORWARD:\n%s", rules)
+		}
+		if got := c.counted(t, 2*i+1); got.NftTransactions != 1 {
+			t.Errorf("ADD sends %+v", got)
+		}
+		iptables("-F", "FORWARD")
+		c.add(2*i + 2)
+		c.del(2*i + 2)
+	}
+}
+
+// children is what programs that this process started and waited for have cost: it changes with each.
+func children(t *testing.T) syscall.Rusage {
+	t.Helper()
+	var all syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// pair times the floor and an ADD and a DEL of the chain, each on a machine that has come to rest.
+type pair struct {
+	*chain
+	floor           *kernel.Floor
+	low, adds, dels kernel.Clock
+}
+
+func newPair(tb testing.TB) *pair {
+	p := &pair{chain: newChain(tb)}
+	p.k.Settle()
+	p.floor = kernel.NewFloor(tb, "cni2")
+	return p
+}
+
+func (p *pair) turn(i int) {
+	p.low.Took(p.floor.Add(p.pod, p.made))
+	p.floor.Remove()
+	p.adds.Start()
+	p.add(i)
+	p.adds.Stop()
+	p.dels.Start()
+	p.del(i)
+	p.dels.Stop()
+	p.k.Settle()
+}
+
+// ratio is how often the floor goes into an ADD, by that percentile of both.
+func (p *pair) ratio(percentile int) float64 {
+	return float64(p.adds.Percentile(percentile)) / float64(p.low.Percentile(percentile))
+}
+
+// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it. What else runs on
+// the machine makes the longer of the two longer: the quicker turns count, and one quiet try of three is enough.
+func TestChainIsNearTheFloor(t *testing.T) {
+	if sandbox.Racing() {
+		t.Skip("the race detector takes its time of one of the two alone")
+	}
+	const turns, percentile, most = 15, 25, 3
+	for range 3 {
+		p := newPair(t)
+		for i := range turns {
+			p.turn(i + 1)
+		}
+		t.Logf("ADD %v, DEL %v, floor of ADD %v: %.2f; of the medians %.2f", p.adds.Percentile(percentile), p.dels.Percentile(percentile),
+			p.low.Percentile(percentile), p.ratio(percentile), p.ratio(50))
+		if p.ratio(percentile) <= most {
+			return
+		}
+	}
+	t.Errorf("an ADD takes more than %d times the floor", most)
+}
+
+// BenchmarkAddChain is an ADD and a DEL of the chain in this process, all of them: configuration, lock, intent, lease, plan, kernel,
+// record; and, turn by turn, the floor, what the kernel itself takes for the same ADD. It reports the median of each, and how
+// often the floor goes into an ADD.
+func BenchmarkAddChain(b *testing.B) {
+	p := newPair(b)
+	i := 0
+	for b.Loop() {
+		i++
+		p.turn(i)
+	}
+	b.ReportMetric(float64(p.low.Percentile(50))/1e3, "floor-us")
+	b.ReportMetric(float64(p.adds.Percentile(50))/1e3, "add-us")
+	b.ReportMetric(float64(p.dels.Percentile(50))/1e3, "del-us")
+	b.ReportMetric(p.ratio(50), "floors/add")
+}
