@@ -3,6 +3,7 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,7 +171,9 @@ func checkTestImports(m *Module) []Finding {
 				if isStandard(imported) || strings.HasPrefix(imported, m.Path+"/") || within(imported, free) {
 					continue
 				}
-				if !slices.ContainsFunc(layers(), func(l layer) bool { return l.covers(p, f) && l.allows(m, imported) }) {
+				if !slices.ContainsFunc(layers(), func(l layer) bool {
+					return (l.covers(p, f) || p.isKit() && matchAny(l.dirs, path.Dir(p.Dir))) && l.allows(m, imported)
+				}) {
 					list = append(list, Finding{m.at(spec), "a test may not import " + imported})
 				}
 			}
