@@ -20,6 +20,8 @@ func agentLayers() []layer {
 		{dirs: []string{"internal/agent/native"}, module: []string{"cni", "internal/agent/cgroup", "internal/agent/container", "internal/agent/images", "internal/agent/monitor",
 			"internal/agent/network", "internal/agent/pause", "internal/agent/spawn", "internal/atomicfile", "internal/netns"},
 			foreign: []string{sysModule, "k8s.io/api", "k8s.io/apimachinery", "github.com/containerd/go-runc", "github.com/opencontainers/runtime-spec"}},
+		{dirs: []string{"internal/agent/server"}, module: []string{"internal/agent/manifest", "internal/agent/monitor", "internal/agent/status", "internal/atomicfile"},
+			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
 		{dirs: []string{"internal/agent/pause"}, module: []string{"internal/agent/spawn"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/network"}, module: []string{"cni", "libcni"}, foreign: []string{"github.com/fsnotify/fsnotify"}},
 		{dirs: []string{"internal/agent/decide"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},

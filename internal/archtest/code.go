@@ -108,15 +108,15 @@ func checkSetenv(m *Module) []Finding {
 		func(*Package, *File) bool { return false })
 }
 
-// checkListen refuses sockets that others could connect to: docs/threat-model.md has none.
+// checkListen refuses sockets that others could connect to, but for those of the node agent, which docs/threat-model.md speaks of.
 func checkListen(m *Module) []Finding {
 	// What the demo serves, it serves in a namespace that it made.
-	const demo = "internal/cli/demo_linux.go"
+	const demo, agent = "internal/cli/demo_linux.go", "internal/agent/server/server.go"
 	listening := []string{"net.Listen", "net.ListenTCP", "net.ListenUDP", "net.ListenUnix", "net.ListenPacket", "net.ListenUnixgram", "net.ListenConfig",
 		"unix.Listen", "syscall.Listen"}
-	return append(m.missing(demo), m.ban(listening, "lets others connect: say in docs/threat-model.md who, and make an exception of the file",
+	return append(m.missing(demo, agent), m.ban(listening, "lets others connect: say in docs/threat-model.md who, and make an exception of the file",
 		func(p *Package, f *File) bool {
-			return f.Test || f.Path == demo || p.isKit() || matchAny([]string{"internal/sandbox/...", "test/..."}, p.Dir)
+			return f.Test || f.Path == demo || f.Path == agent || p.isKit() || matchAny([]string{"internal/sandbox/...", "test/..."}, p.Dir)
 		})...)
 }
 
