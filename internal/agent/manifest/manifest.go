@@ -86,7 +86,7 @@ func join(faults []*Fault) error {
 // stand. The error holds a [Fault] for each thing wrong, ten at most; there are no pods then. A text without a pod is an error,
 // unless it has an empty list: a file is empty for a moment when it is written anew.
 func Parse(src Source, data []byte) ([]*v1.Pod, error) {
-	r := &reader{src: src, names: map[string]int{}, uids: map[string]int{}, decoder: newDecoder()}
+	r := &reader{src: src, names: map[string]int{}, uids: map[string]int{}, decoder: newDecoder(), support: newSupport()}
 	docs, fault := split(data, src.MaxBytes())
 	if fault != nil {
 		fault.File = src.Name
@@ -112,6 +112,7 @@ type reader struct {
 	names   map[string]int // namespace/name -> line
 	uids    map[string]int
 	decoder *decoder
+	support *support
 	faults  []*Fault
 }
 
@@ -185,7 +186,7 @@ func (r *reader) pod(n *yaml.Node) {
 	faults := r.decoder.decode(n, pod)
 	name := pod.Name // as the manifest has it: Defaults lengthens it
 	if len(faults) == 0 {
-		faults = unsupported(pod)
+		faults = r.support.refuse(pod)
 		if pod.Spec.NodeName != "" && pod.Spec.NodeName != r.src.Node {
 			faults = append(faults, &Fault{Field: "spec.nodeName", Reason: fmt.Sprintf("is %q, and this node is %q", pod.Spec.NodeName, r.src.Node)})
 		}

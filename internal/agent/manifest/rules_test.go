@@ -162,6 +162,14 @@ func TestValidateRefuses(t *testing.T) {
 			".env[0].valueFrom.fieldRef.fieldPath: the agent does not implement \"status.qosClass\", only " + strings.Join(FieldRefs(), ", ")},
 		{"variable-of-all-labels", with("    env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.labels}}}]"), "9" + c0 +
 			".env[0].valueFrom.fieldRef.fieldPath: a variable takes one of them: metadata.labels['key']"},
+		{"variable-of-a-label-without-an-end", with("    env: [{name: A, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['a\"}}}]"), "9" + c0 +
+			".env[0].valueFrom.fieldRef.fieldPath: the agent does not implement \"metadata.labels['a\", only " + strings.Join(FieldRefs(), ", ")},
+		{"variable-of-a-name-with-a-key", with("    env: [{name: A, valueFrom: {fieldRef: {fieldPath: \"metadata.name['a']\"}}}]"), "9" + c0 +
+			".env[0].valueFrom.fieldRef.fieldPath: the agent does not implement \"metadata.name['a']\", only " + strings.Join(FieldRefs(), ", ")},
+		{"sysctl-of-one-part", with("  securityContext: {sysctls: [{name: net, value: \"1\"}]}"),
+			`9: pod web: spec.securityContext.sysctls[0].name: "net" is no sysctl`},
+		{"sysctl-with-an-end", with("  securityContext: {sysctls: [{name: net.ipv4., value: \"1\"}]}"),
+			`9: pod web: spec.securityContext.sysctls[0].name: "net.ipv4." is no sysctl`},
 		{"variable-of-another-container", with("    env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, containerName: d}}}]"), "9" + c0 +
 			`.env[0].valueFrom.resourceFieldRef.containerName: there is no container "d"`},
 		{"request-over-limit", with("    resources: {limits: {cpu: 1}, requests: {cpu: 2}}"), "9" + c0 + ".resources.requests[cpu]: 2 is more than the limit 1"},

@@ -12,10 +12,11 @@ import (
 
 // Support refuses what the agent doesn't implement, each field by its name: the error holds a [Fault] of each. It is for a pod as it was
 // read; defaults that [Defaults] sets are not asked for by anybody.
-func Support(pod *v1.Pod) error { return join(unsupported(pod)) }
+func Support(pod *v1.Pod) error { return join(newSupport().refuse(pod)) }
 
-func unsupported(pod *v1.Pod) []*Fault {
-	s := newSupport()
+// refuse returns what the agent doesn't implement of a pod.
+func (s *support) refuse(pod *v1.Pod) []*Fault {
+	s.faults = nil
 	s.walk("", "", reflect.ValueOf(pod).Elem())
 	return slices.Concat(s.faults, unsupportedValues(pod), unsupportedOnHost(pod))
 }

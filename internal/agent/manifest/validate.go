@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -76,7 +75,7 @@ func (c *checker) meta() {
 		c.all("metadata.name", m.Name, validation.IsDNS1123Subdomain(m.Name))
 	}
 	c.all("metadata.namespace", m.Namespace, validation.IsDNS1123Label(m.Namespace))
-	if !regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]{0,127}$`).MatchString(string(m.UID)) {
+	if !isUID(string(m.UID)) {
 		c.add("metadata.uid", "%.80q is no UID: want up to 128 letters, digits, hyphens, dots and underscores", m.UID)
 	}
 	for _, k := range sortedKeys(m.Labels) {
@@ -94,6 +93,28 @@ func (c *checker) meta() {
 	if p := m.DeletionGracePeriodSeconds; p != nil {
 		c.between("metadata.deletionGracePeriodSeconds", *p, 0, maxSeconds)
 	}
+}
+
+// isUID wants up to 128 letters, digits, hyphens, dots and underscores, the first a letter or digit: it is the name of folders.
+func isUID(s string) bool {
+	return len(s) <= 128 && startsAlnum(s) && !strings.ContainsFunc(s, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("-._", r) })
+}
+
+func isAlnum(r rune) bool { return isLetter(r) || r >= '0' && r <= '9' }
+
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+
+func startsAlnum(s string) bool { return s != "" && isAlnum(rune(s[0])) }
+
+// isSysctl wants two parts at least with dots or slashes between them, so that the path has no step upwards.
+func isSysctl(s string) bool {
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '.' || r == '/' })
+	if len(parts) < 2 || len(strings.Join(parts, ".")) != len(s) {
+		return false
+	}
+	return !slices.ContainsFunc(parts, func(p string) bool {
+		return !startsAlnum(p) || strings.ToLower(p) != p || strings.ContainsFunc(p, func(r rune) bool { return !isAlnum(r) && r != '-' && r != '_' })
+	})
 }
 
 func (c *checker) spec() {
@@ -192,7 +213,7 @@ func (c *checker) sysctls(list []v1.Sysctl) {
 		name := strings.ReplaceAll(s.Name, "/", ".")
 		ipc := strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") || name == "kernel.sem" || strings.HasPrefix(name, "fs.mqueue.")
 		switch {
-		case !regexp.MustCompile(`^[a-z0-9][-_a-z0-9]*([./][a-z0-9][-_a-z0-9]*)+$`).MatchString(s.Name):
+		case !isSysctl(s.Name):
 			c.add(at, "%q is no sysctl", s.Name)
 		case seen[name]:
 			c.add(at, "%s stands twice", s.Name)

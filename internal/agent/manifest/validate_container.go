@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -122,15 +121,15 @@ func (c *checker) fieldRef(path string, ref *v1.ObjectFieldSelector) {
 	if ref.APIVersion != "v1" {
 		c.add(path+".apiVersion", "%q is not v1", ref.APIVersion)
 	}
-	field, subscript := ref.FieldPath, false
-	if m := regexp.MustCompile(`^(metadata\.(?:labels|annotations))\['([^']+)'\]$`).FindStringSubmatch(field); m != nil {
-		field, subscript = m[1], true
-		c.all(path+".fieldPath", m[2], validation.IsQualifiedName(strings.ToLower(m[2])))
+	field, name, subscript := strings.Cut(ref.FieldPath, "['")
+	if subscript {
+		name, subscript = strings.CutSuffix(name, "']")
+		c.all(path+".fieldPath", name, validation.IsQualifiedName(strings.ToLower(name)))
 	}
 	wants := field == "metadata.labels" || field == "metadata.annotations"
 	switch {
-	case !slices.Contains(FieldRefs(), field):
-		c.add(path+".fieldPath", "the agent does not implement %q, only %s", field, strings.Join(FieldRefs(), ", "))
+	case !slices.Contains(FieldRefs(), field), field != ref.FieldPath && !(wants && subscript):
+		c.add(path+".fieldPath", "the agent does not implement %q, only %s", ref.FieldPath, strings.Join(FieldRefs(), ", "))
 	case wants && !subscript:
 		c.add(path+".fieldPath", "a variable takes one of them: %s['key']", field)
 	}
@@ -224,7 +223,8 @@ func (c *checker) container(path string, ctr *v1.Container) {
 
 // capability wants the form of a capability's name; which ones there are, the kernel knows.
 func (c *checker) capability(path, name string) {
-	if !regexp.MustCompile(`^(CAP_)?[A-Za-z][A-Za-z_]{1,40}$`).MatchString(name) {
+	bare := strings.TrimPrefix(name, "CAP_")
+	if bare == "" || len(bare) > 40 || strings.ContainsFunc(bare, func(r rune) bool { return !isLetter(r) && r != '_' }) {
 		c.add(path, "%q is no capability", name)
 	}
 }
