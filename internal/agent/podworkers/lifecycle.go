@@ -4,15 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/cleat-cni/cleat/internal/agent/podhttp"
 )
 
 // The bounds of what a hook's output adds to a message, and of what is read of an answer, in bytes.
@@ -50,19 +46,13 @@ func (s *Syncer) runHook(ctx context.Context, v victim, hook *v1.LifecycleHandle
 
 // get makes the request of a hook. Any answer is a success, as with the kubelet.
 func (s *Syncer) get(ctx context.Context, v victim, action *v1.HTTPGetAction) error {
-	target, err := hookURL(v, action)
-	if err != nil {
-		return err
+	target := podhttp.Target{Container: v.spec()}
+	if len(v.ips) > 0 {
+		target.IP = v.ips[0].String()
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	request, err := target.NewRequest(ctx, action, "kube-lifecycle/cleat")
 	if err != nil {
-		return fmt.Errorf("make request of hook: %w", err)
-	}
-	for _, h := range action.HTTPHeaders {
-		request.Header.Add(h.Name, h.Value)
-		if strings.EqualFold(h.Name, "Host") {
-			request.Host = h.Value
-		}
+		return fmt.Errorf("hook of container %s: %w", v.name, err)
 	}
 	answer, err := s.http.Do(request)
 	if err != nil {
@@ -70,43 +60,7 @@ func (s *Syncer) get(ctx context.Context, v victim, action *v1.HTTPGetAction) er
 	}
 	defer answer.Body.Close()
 	if _, err := io.CopyN(io.Discard, answer.Body, maxHookAnswer); err != nil && err != io.EOF {
-		return fmt.Errorf("read answer of %s: %w", target, err)
+		return fmt.Errorf("read answer of %s: %w", request.URL.Redacted(), err)
 	}
 	return nil
-}
-
-// hookURL returns the address of a hook: the pod's, unless it names a host, and a port by number or by its name in the container.
-func hookURL(v victim, action *v1.HTTPGetAction) (string, error) {
-	host := action.Host
-	if host == "" {
-		if len(v.ips) == 0 {
-			return "", fmt.Errorf("hook of container %s: the pod has no address", v.name)
-		}
-		host = v.ips[0].String()
-	}
-	port := action.Port.IntValue()
-	if action.Port.Type == intstr.String && port == 0 {
-		c := v.spec()
-		if c == nil {
-			return "", fmt.Errorf("hook of container %s: its spec is gone", v.name)
-		}
-		for _, p := range c.Ports {
-			if p.Name == action.Port.StrVal {
-				port = int(p.ContainerPort)
-			}
-		}
-	}
-	if port <= 0 || port > 65535 {
-		return "", fmt.Errorf("hook of container %s: no port %s", v.name, action.Port.String())
-	}
-	scheme := "http"
-	if action.Scheme == v1.URISchemeHTTPS {
-		scheme = "https"
-	}
-	u, err := url.Parse("/" + strings.TrimPrefix(action.Path, "/"))
-	if err != nil {
-		return "", fmt.Errorf("hook of container %s: parse path: %w", v.name, err)
-	}
-	u.Scheme, u.Host = scheme, net.JoinHostPort(host, strconv.Itoa(port))
-	return u.String(), nil
 }

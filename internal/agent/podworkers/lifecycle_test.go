@@ -1,38 +1,45 @@
 package podworkers
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/cleat-cni/cleat/internal/agent/podhttp"
 )
 
-func TestHookURL(t *testing.T) {
-	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web", Ports: []v1.ContainerPort{{Name: "http", ContainerPort: 8080}}}}}}
-	v := victim{pod: pod, name: "web", ips: []netip.Addr{netip.MustParseAddr("fd00::2")}}
-	tests := []struct {
-		name   string
-		v      victim
-		action v1.HTTPGetAction
-		want   string // or the error
-	}{
-		{"number", v, v1.HTTPGetAction{Port: intstr.FromInt32(80)}, "http://[fd00::2]:80/"},
-		{"by-name", v, v1.HTTPGetAction{Port: intstr.FromString("http"), Path: "/a?b=c"}, "http://[fd00::2]:8080/a?b=c"},
-		{"digits", v, v1.HTTPGetAction{Port: intstr.FromString("81")}, "http://[fd00::2]:81/"},
-		{"host-and-https", v, v1.HTTPGetAction{Port: intstr.FromInt32(443), Host: "example.com", Scheme: v1.URISchemeHTTPS, Path: "x"}, "https://example.com:443/x"},
-		{"no-such-port", v, v1.HTTPGetAction{Port: intstr.FromString("dns")}, "hook of container web: no port dns"},
-		{"too-big", v, v1.HTTPGetAction{Port: intstr.FromInt32(70000)}, "hook of container web: no port 70000"},
-		{"no-address", victim{pod: pod, name: "web"}, v1.HTTPGetAction{Port: intstr.FromInt32(80)}, "hook of container web: the pod has no address"},
+// TestHookRequest makes requests of hooks: any answer is a success.
+func TestHookRequest(t *testing.T) {
+	asked := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.String() + " " + r.UserAgent()
+		http.Error(w, "no", http.StatusInternalServerError)
+	}))
+	defer srv.Close()
+	at := netip.MustParseAddrPort(srv.Listener.Addr().String())
+	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web", Ports: []v1.ContainerPort{{Name: "http", ContainerPort: int32(at.Port())}}}}}}
+	s := &Syncer{http: podhttp.NewClient()}
+	v := victim{pod: pod, name: "web", ips: []netip.Addr{at.Addr()}}
+	if err := s.get(t.Context(), v, &v1.HTTPGetAction{Port: intstr.FromString("http"), Path: "/bye?now"}); err != nil || asked != "GET /bye?now kube-lifecycle/cleat" {
+		t.Errorf("asked %q: %v", asked, err)
 	}
-	for _, tt := range tests {
+	for _, tt := range []struct {
+		name string
+		v    victim
+		port string
+		want string
+	}{
+		{"no-such-port", v, "dns", "hook of container web: the container has no port dns"},
+		{"no-address", victim{pod: pod, name: "web"}, "http", "hook of container web: the pod has no address"},
+		{"no-spec", victim{name: "web", ips: v.ips}, "http", "hook of container web: the container has no port http"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := hookURL(tt.v, &tt.action)
-			if err != nil {
-				got = err.Error()
-			}
-			if got != tt.want {
-				t.Errorf("%q, want %q", got, tt.want)
+			if err := s.get(t.Context(), tt.v, &v1.HTTPGetAction{Port: intstr.FromString(tt.port)}); err == nil || err.Error() != tt.want {
+				t.Errorf("error %v, want %s", err, tt.want)
 			}
 		})
 	}

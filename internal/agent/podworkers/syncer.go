@@ -2,7 +2,6 @@ package podworkers
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/cleat-cni/cleat/internal/agent/container"
 	"github.com/cleat-cni/cleat/internal/agent/decide"
+	"github.com/cleat-cni/cleat/internal/agent/podhttp"
 )
 
 type statusManager interface {
@@ -74,8 +74,7 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	return &Syncer{
 		config:  c,
 		waiting: map[types.UID]map[string]v1.ContainerStateWaiting{},
-		// A hook's certificate is a pod's own and vouched for by nobody, as with the kubelet's.
-		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+		http:    podhttp.NewClient(),
 	}
 }
 

@@ -110,10 +110,10 @@ func TestHTTPGet(t *testing.T) {
 		{"redirect-for-ever", get("/loop"), "failure: Get \"/loop\": stopped after 10 redirects"},
 		{"slow", get("/slow"), "failure: Get "},
 		{"closed", closed, "failure: Get "},
-		{"no-such-port", nameless, "error: container web has no port http"},
+		{"no-such-port", nameless, "error: the container has no port http"},
 		{"query-and-agent", get("/echo?a=b&c"), fmt.Sprintf("failure: status 418: 127.0.0.1:%d /echo?a=b&c kube-probe/cleat */* []", portOf(t, srv.URL))},
 		{"no-slash", get("echo"), fmt.Sprintf("failure: status 418: 127.0.0.1:%d /echo ", portOf(t, srv.URL))},
-		{"double-slash", get("//192.0.2.1/echo"), "failure: status 418: 127.0.0.1"},
+		{"double-slash", get("//192.0.2.1/echo"), "failure: status 404: 404 page not found"},
 		{"headers", get("/echo", v1.HTTPHeader{Name: "X-A", Value: "1"}, v1.HTTPHeader{Name: "x-a", Value: "2"}, v1.HTTPHeader{Name: "Host", Value: "web.example"},
 			v1.HTTPHeader{Name: "User-Agent", Value: "me"}, v1.HTTPHeader{Name: "Accept", Value: ""}), "failure: status 418: web.example /echo me  [\"1\" \"2\"]"},
 	} {
@@ -154,7 +154,7 @@ func TestTCPSocket(t *testing.T) {
 func TestNoAddressIsNoFailure(t *testing.T) {
 	_, err := New(Config{}).attempt(t.Context(), target{probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(1)}}},
 		container: &v1.Container{}})
-	if err == nil || err.Error() != "the pod has no address yet" {
+	if err == nil || err.Error() != "the pod has no address" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // health asks for grpc.health.v1.Health/Check, by hand: two messages of one field each over HTTP/2 are not worth a gRPC library
 // (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md and doc/health-checking.md).
 func (c clients) health(ctx context.Context, t target) (answer, error) {
-	address, err := t.address("", intstr.FromInt32(t.probe.GRPC.Port))
+	address, err := t.pod().Address("", intstr.FromInt32(t.probe.GRPC.Port))
 	if err != nil {
 		return answer{}, err
 	}
