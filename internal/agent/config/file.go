@@ -56,8 +56,10 @@ func (s *fileSource) run(ctx context.Context, m *Mux) {
 		now := time.Now()
 		whole, changed := s.files.read(now)
 		s.report(ctx, m)
-		// What another source kept out may come in later, so hand over the same pods again too.
-		if whole && (changed || now.Sub(last) >= s.every) {
+		// The first set of a source allows that others are stopped, so it waits for a file that is just being written. What another source
+		// kept out may come in later, so hand over the same pods again too.
+		first := last.IsZero()
+		if whole && !(first && s.files.busy()) && (first || changed || now.Sub(last) >= s.every) {
 			m.merge(ctx, string(manifest.File), s.files.pods())
 			last = now
 		}

@@ -270,6 +270,32 @@ func TestFileIsWatched(t *testing.T) {
 	}
 }
 
+// TestFirstSetWaitsForTheWriter is about a start while a file is being written: a first set without its pods would have them stopped.
+func TestFirstSetWaitsForTheWriter(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "b.yaml"), yamlPod("b"))
+	f, err := os.Create(filepath.Join(dir, "a.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !beingWritten(readable(t, f.Name())) {
+		t.Skip("the file system has no leases")
+	}
+	m := start(t, Config{Paths: []string{dir}, FileCheck: time.Hour})
+	select {
+	case u := <-m.Updates():
+		t.Errorf("before the file is whole: %v %s", u.Op, names(u.Pods))
+	case <-time.After(300 * time.Millisecond):
+	}
+	fmt.Fprint(f, yamlPod("a"))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if u := next(t, m); names(u.Pods) != "a b" {
+		t.Errorf("got %v %s", u.Op, names(u.Pods))
+	}
+}
+
 // server answers what it is told to.
 type server struct {
 	mu     sync.Mutex
