@@ -27,6 +27,9 @@ func agentLayers() []layer {
 		{dirs: []string{"internal/agent/decide"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/podworkers"}, module: []string{"internal/agent/container", "internal/agent/decide", "internal/agent/podhttp"},
 			foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+		{dirs: []string{"internal/agent/gc"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+		{dirs: []string{"internal/agent/syncloop"}, module: []string{"internal/agent/config", "internal/agent/container", "internal/agent/gc", "internal/agent/pleg",
+			"internal/agent/podworkers", "internal/agent/prober", "internal/agent/status"}, foreign: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/pleg"}, module: []string{"internal/agent/container"}, foreign: []string{"k8s.io/apimachinery"}},
 	}
 }

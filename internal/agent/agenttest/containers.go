@@ -140,7 +140,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 	case before != nil:
 		return fmt.Errorf("stop container %s: %w", id, before)
 	}
-	r.note("stop %s of %s in %v", c.Name, c.uid, grace)
+	r.note("stop %s of %s in %v", c.Name, c.uid, grace.Round(time.Second))
 	if !c.program.ignores && grace > 0 {
 		c.finish(exitTerminated)
 		return after

@@ -30,12 +30,13 @@ type Fault struct {
 	Late  bool          // after all was done, not before
 }
 
+// latency is what every call takes at least: nothing can be observed at the very time at which it was done.
+const latency = time.Millisecond
+
 // Runtime is a runtime in memory. The zero value is not ready: use [New].
 type Runtime struct {
-	// Faults says what goes wrong with a call, by the name of the method. Nil is that nothing does. It is called under the lock.
-	Faults func(op string) Fault
-
 	mu         sync.Mutex
+	faults     func(op string) Fault
 	condition  container.Condition
 	sandboxes  []*sandbox // in the order in which they were made
 	containers []*ctr
@@ -87,11 +88,12 @@ func (r *Runtime) SetCondition(c container.Condition) {
 	r.condition = c
 }
 
-// SetFaults sets what goes wrong from now on.
+// SetFaults sets what goes wrong from now on, by the name of the method; nil is that nothing does. The function is called by one goroutine at
+// a time.
 func (r *Runtime) SetFaults(f func(op string) Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Faults = f
+	r.faults = f
 }
 
 // Attached returns the sandboxes whose network has not been taken down.
@@ -111,11 +113,11 @@ func (r *Runtime) Attached() []string {
 func (r *Runtime) enter(ctx context.Context, op string) (before, after error) {
 	r.mu.Lock()
 	var f Fault
-	if r.Faults != nil {
-		f = r.Faults(op)
+	if r.faults != nil {
+		f = r.faults(op)
 	}
 	r.mu.Unlock()
-	err := pause(ctx, f.Delay)
+	err := pause(ctx, max(f.Delay, latency))
 	r.mu.Lock()
 	switch {
 	case err != nil:
@@ -128,14 +130,11 @@ func (r *Runtime) enter(ctx context.Context, op string) (before, after error) {
 
 // pause waits, or until the context ends.
 func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return ctx.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -136,6 +137,11 @@ func (in StatusInput) vanished(c *v1.Container, last *v1.ContainerStatus) v1.Con
 	if last != nil && last.State.Terminated != nil {
 		return *last
 	}
+	if _, isInit := Container(in.Pod, c.Name); isInit && !IsSidecar(c) && in.initialized() {
+		return v1.ContainerStatus{Name: c.Name, Image: c.Image, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			Reason: "Completed", Message: "the runtime no longer knows the init container; the pod has come past it",
+		}}}
+	}
 	why := v1.ContainerStateWaiting{Reason: container.ReasonCreating}
 	if w, ok := in.Waiting[c.Name]; ok && !in.Ended {
 		why = w
@@ -156,6 +162,11 @@ func (in StatusInput) vanished(c *v1.Container, last *v1.ContainerStatus) v1.Con
 		api.State, api.LastTerminationState = api.LastTerminationState, v1.ContainerState{}
 	}
 	return api
+}
+
+// initialized reports whether a regular container was ever made, which is done once all init containers are through.
+func (in Input) initialized() bool {
+	return slices.ContainsFunc(in.Pod.Spec.Containers, func(c v1.Container) bool { return in.Status.FindContainer(c.Name) != nil })
 }
 
 func state(s *container.Status) v1.ContainerState {

@@ -45,6 +45,9 @@ func TestPhase(t *testing.T) {
 		{"sidecar-and-web", pod(never, "sidecar:log", "web"), []string{"s0 log running", "s0 web running"}, false, v1.PodRunning},
 		{"sidecar-ended", pod(never, "sidecar:log", "web"), []string{"s0 log exited 1", "s0 web running"}, false, v1.PodRunning},
 		{"web-ended-sidecar-runs", pod(never, "sidecar:log", "web"), []string{"s0 log running", "s0 web exited 0"}, false, v1.PodRunning},
+		{"record-of-sidecar-lost", pod(onFailure, "sidecar:log", "web"), []string{"s0 web exited 0"}, false, v1.PodSucceeded},
+		{"record-of-init-lost", pod(always, "init:a", "web"), []string{"s0 web running"}, false, v1.PodRunning},
+		{"sidecar-runs-web-does-not", pod(always, "sidecar:log", "web"), []string{"s0 log created"}, false, v1.PodPending},
 		{"all-ended", pod(never, "sidecar:log", "web"), []string{"s0 log exited 1", "s0 web exited 0"}, false, v1.PodSucceeded},
 	}
 	for _, tt := range tests {

@@ -47,12 +47,12 @@ func (c *Cache) get(uid types.UID) (*container.PodStatus, error) {
 	return e.status, e.err
 }
 
-// GetNewerThan waits until something is known of a pod that was observed after a time, and returns it as Get does. A worker that asks for
-// what is newer than its last action never acts twice on one observation.
+// GetNewerThan waits until something is known of a pod that was observed when a time had come, and returns it as Get does. A worker that asks
+// for what is newer than the end of its last action never acts twice on one observation.
 func (c *Cache) GetNewerThan(ctx context.Context, uid types.UID, than time.Time) (*container.PodStatus, error) {
 	for {
 		c.mu.Lock()
-		if c.all.After(than) || c.observed[uid].After(than) || c.pods[uid].modified.After(than) {
+		if newer(c.all, than) || newer(c.observed[uid], than) || newer(c.pods[uid].modified, than) {
 			defer c.mu.Unlock()
 			return c.get(uid)
 		}
@@ -67,6 +67,9 @@ func (c *Cache) GetNewerThan(ctx context.Context, uid types.UID, than time.Time)
 		}
 	}
 }
+
+// newer reports whether an observation that began at a time saw all that was done until another.
+func newer(began, done time.Time) bool { return !began.IsZero() && !began.Before(done) }
 
 func (c *Cache) abandon(uid types.UID, w *waiter) {
 	c.mu.Lock()

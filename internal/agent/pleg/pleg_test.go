@@ -316,6 +316,7 @@ func TestHealthy(t *testing.T) {
 		if err := g.Healthy(); err != nil {
 			t.Errorf("after a list: %v", err)
 		}
+		time.Sleep(time.Millisecond)
 		f.breakDown(errBroken, nil)
 		acted := time.Now()
 		time.Sleep(3*time.Minute - 2*time.Second) // a relist began up to a second before

@@ -123,7 +123,7 @@ func (w *Workers) NetworkReady() {
 	}
 }
 
-// UpdatePod tells the pod's worker what is wanted, and starts one if there is none, which works as long as the context lasts. What
+// UpdatePod tells the pod's worker what is wanted. A Create or Kill starts one if there is none, which works as long as the context lasts. What
 // comes for a pod that has ended is ignored, except that a Create is kept for when its traces are gone.
 func (w *Workers) UpdatePod(ctx context.Context, u Update) {
 	w.mu.Lock()
@@ -136,6 +136,8 @@ func (w *Workers) UpdatePod(ctx context.Context, u Update) {
 		return
 	case orphan && known:
 		return // its worker drives it
+	case !known && (u.Type == Sync || u.Type == Change):
+		return // it ended and is to come again, which begins with a Create
 	case known && s.terminating() && u.Type == Create:
 		s.restartRequested = true
 		return

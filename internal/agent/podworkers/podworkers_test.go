@@ -372,6 +372,9 @@ func TestSameUIDComesAgain(t *testing.T) {
 		if left := b.SyncKnownPods([]*v1.Pod{pod}); len(left) != 0 {
 			t.Error("still known, so it does not come again")
 		}
+		b.update(Sync, pod)
+		b.update(Change, pod)
+		b.expect() // it comes again when those who hold its traces have let go of them
 		b.update(Create, pod)
 		b.expect("sync a 1")
 	})
