@@ -243,7 +243,7 @@ func (r *Runtime) newContainer(s *sandbox, start container.Start) *ctr {
 	c := &ctr{uid: start.Pod.UID, done: make(chan struct{}), rec: containerRecord{
 		ID: newID(), SandboxID: s.rec.ID, Name: spec.Name, Image: spec.Image, Hash: container.HashContainer(spec), RestartCount: start.RestartCount,
 		CreatedAt: now(), StopSignal: unix.SIGTERM, FallbackToOutput: spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError,
-		LogPath: filepath.Join(r.logDir(start.Pod.UID, start.Pod.Namespace, start.Pod.Name), spec.Name, fmt.Sprintf("%d.log", start.RestartCount)),
+		LogPath: filepath.Join(r.logDir(start.Pod), spec.Name, fmt.Sprintf("%d.log", start.RestartCount)),
 	}}
 	c.rec.Cgroup = podGroup(start.Pod.UID) + "/" + s.rec.ID + "/" + c.rec.ID
 	c.dir = r.containerDir(&c.rec)

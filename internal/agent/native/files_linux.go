@@ -29,8 +29,8 @@ const (
 func (r *Runtime) podDir(uid types.UID) string { return r.path("pods", string(uid)) }
 
 // logDir is where the logs of a pod's containers are, by the kubelet's scheme.
-func (r *Runtime) logDir(uid types.UID, namespace, name string) string {
-	return r.path("logs", namespace+"_"+name+"_"+string(uid))
+func (r *Runtime) logDir(pod *v1.Pod) string {
+	return r.path("logs", pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 }
 
 // makePodFiles makes a pod's folder with what doesn't depend on its addresses. What is there stays: volumes outlive a sandbox.

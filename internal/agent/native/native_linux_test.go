@@ -124,7 +124,7 @@ func (n *node) cleanUp(t *testing.T) {
 				t.Errorf("remove sandbox: %v", err)
 			}
 		}
-		if err := n.RemovePod(ctx, p.UID, p.Namespace, p.Name); err != nil {
+		if err := n.RemovePod(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID}}); err != nil {
 			t.Errorf("remove pod: %v", err)
 		}
 	}
@@ -414,7 +414,7 @@ func TestFailedSandboxLeavesNothing(t *testing.T) {
 			if err != nil || slices.ContainsFunc(list, func(a *libcni.NetworkAttachment) bool { return strings.Contains(a.Args.String(), "=fails") }) {
 				t.Errorf("attached: %v, %v", list, err)
 			}
-			if err := n.RemovePod(t.Context(), p.UID, p.Namespace, p.Name); err != nil {
+			if err := n.RemovePod(t.Context(), p); err != nil {
 				t.Error(err)
 			}
 		})

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-cni/cleat/internal/agent/container"
 	"github.com/cleat-cni/cleat/internal/agent/network"
@@ -264,8 +263,8 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id string) error {
 
 // RemovePod removes what a pod has beside its sandboxes: its control group, its files and volumes, and its logs. It is called when the
 // last sandbox is removed.
-func (r *Runtime) RemovePod(ctx context.Context, uid types.UID, namespace, name string) error {
-	return errors.Join(r.groups.Remove(ctx, podGroup(uid)), r.removePodFiles(uid), os.RemoveAll(r.logDir(uid, namespace, name)))
+func (r *Runtime) RemovePod(ctx context.Context, pod *v1.Pod) error {
+	return errors.Join(r.groups.Remove(ctx, podGroup(pod.UID)), r.removePodFiles(pod.UID), os.RemoveAll(r.logDir(pod)))
 }
 
 // Valid are the sandboxes whose attachments a collection keeps: all that are not stopped.

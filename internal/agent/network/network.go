@@ -158,7 +158,7 @@ func (m *Manager) attach(ctx context.Context, p *Pod, a Attachment, sel *Selecti
 	if err != nil {
 		return nil, err
 	}
-	rt := &libcni.RuntimeConf{ContainerID: p.SandboxID, NetNS: p.NetNS, IfName: a.IfName, Args: p.args(sel), CapabilityArgs: m.capabilities(p, a, sel)}
+	rt := &libcni.RuntimeConf{ContainerID: p.SandboxID, NetNS: p.NetNS, IfName: a.IfName, Args: p.args(sel), CapabilityArgs: m.capabilities(p, a, sel, list)}
 	result, err := m.cfg.CNI.AddNetworkList(ctx, list, rt)
 	if err != nil {
 		return nil, fmt.Errorf("network %s%s: %w", a.Network, from(list), err)
@@ -193,15 +193,17 @@ func (p *Pod) args(sel *Selection) cni.Args {
 	return args
 }
 
-// capabilities are what the plugins of a network may ask for. Ports and bandwidth are those of the default network alone.
-func (m *Manager) capabilities(p *Pod, a Attachment, sel *Selection) map[string]any {
+// capabilities are what the plugins of a network may ask for. Ports and bandwidth are those of the default network alone. What only
+// few plugins take, and nobody asks a pod for, goes to those that declare it.
+func (m *Manager) capabilities(p *Pod, a Attachment, sel *Selection, list *libcni.NetworkConfigList) map[string]any {
 	caps := map[string]any{}
-	if len(p.Annotations) > 0 {
-		caps["io.kubernetes.cri.pod-annotations"] = p.Annotations
+	offer := func(name string, value any) {
+		if slices.ContainsFunc(list.Plugins, func(c *libcni.PluginConfig) bool { return c.Network.Capabilities[name] }) {
+			caps[name] = value
+		}
 	}
-	if p.CgroupPath != "" {
-		caps["cgroupPath"] = p.CgroupPath
-	}
+	offer("io.kubernetes.cri.pod-annotations", p.Annotations)
+	offer("cgroupPath", p.CgroupPath)
 	switch {
 	case sel != nil:
 		if len(sel.IPs) > 0 {
@@ -219,7 +221,7 @@ func (m *Manager) capabilities(p *Pod, a Attachment, sel *Selection) map[string]
 			caps["dns"] = p.DNS
 		}
 		if len(m.cfg.Ranges) > 0 {
-			caps["ipRanges"] = ranges(m.cfg.Ranges)
+			offer("ipRanges", ranges(m.cfg.Ranges))
 		}
 	}
 	return caps

@@ -35,7 +35,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, err)
 		return
 	}
-	path, _, err := s.cfg.Logs(pod.UID, name, q.Get("previous") == "true")
+	path, _, err := s.cfg.Logs(r.Context(), pod.UID, name, q.Get("previous") == "true")
 	if err != nil {
 		refuse(w, http.StatusNotFound, err)
 		return
@@ -133,7 +133,7 @@ func (s *Server) follow(ctx context.Context, p *printer, f *os.File, what follow
 	defer tick.Stop()
 	rest := ""
 	for {
-		_, running, err := s.cfg.Logs(what.pod.UID, what.container, false)
+		_, running, err := s.cfg.Logs(ctx, what.pod.UID, what.container, false)
 		ended := err != nil || !running // asked first, so that nothing is printed after the last look
 		for {
 			text, err := r.ReadString('\n')

@@ -35,15 +35,15 @@ type Config struct {
 	Node      string       // required: the node's name, which ends the names of static pods
 	Log       *slog.Logger // default slog.Default
 
-	Pods     func() []v1.Pod                                                                                                // required: with their status
-	Changes  func() (version uint64, changed <-chan struct{})                                                               // required: as [status.Manager.Changes]
-	Events   func(types.UID) []status.Event                                                                                 // required: of a pod, or with "" of all
-	Problems func() map[string]string                                                                                       // required: manifests that are not read, and why
-	Healthy  func() error                                                                                                   // required
-	Ready    func() error                                                                                                   // required
-	Logs     func(uid types.UID, container string, previous bool) (path string, running bool, err error)                    // required
-	Exec     func(ctx context.Context, uid types.UID, container string, command []string) (out []byte, code int, err error) // required
-	Metrics  http.Handler                                                                                                   // required
+	Pods     func() []v1.Pod                                                                                                  // required: with their status
+	Changes  func() (version uint64, changed <-chan struct{})                                                                 // required: as [status.Manager.Changes]
+	Events   func(types.UID) []status.Event                                                                                   // required: of a pod, or with "" of all
+	Problems func() map[string]string                                                                                         // required: manifests that are not read, and why
+	Healthy  func() error                                                                                                     // required
+	Ready    func() error                                                                                                     // required
+	Logs     func(ctx context.Context, uid types.UID, container string, previous bool) (path string, running bool, err error) // required
+	Exec     func(ctx context.Context, uid types.UID, container string, command []string) (out []byte, code int, err error)   // required
+	Metrics  http.Handler                                                                                                     // required
 }
 
 // Server serves. Make one with New.

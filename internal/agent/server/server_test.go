@@ -48,7 +48,7 @@ func newBed(t *testing.T) *bed {
 		Problems: func() map[string]string { return map[string]string{"/etc/x.yaml": "line 3: tabs"} },
 		Healthy:  func() error { return nil },
 		Ready:    func() error { b.mu.Lock(); defer b.mu.Unlock(); return b.ready },
-		Logs: func(uid types.UID, container string, previous bool) (string, bool, error) {
+		Logs: func(_ context.Context, uid types.UID, container string, previous bool) (string, bool, error) {
 			if container == "side" || previous {
 				return "", false, errors.New("it has not run")
 			}

@@ -1,0 +1,40 @@
+package metrics
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/libcni"
+)
+
+// Runner returns a runner of plugins whose calls are counted.
+func (m *Metrics) Runner(r libcni.Runner) libcni.Runner { return &meteredRunner{r, m} }
+
+type meteredRunner struct {
+	libcni.Runner
+
+	m *Metrics
+}
+
+// Run runs calls as the runner does. Plugins that it runs as one are named together, as in bridge+portmap.
+func (r *meteredRunner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
+	began := time.Now()
+	outs, err := r.Runner.Run(ctx, calls)
+	n := len(outs)
+	if err != nil {
+		n = len(calls)
+		plugin := calls[0].Type
+		if e := cni.AsError(err); e.Plugin != "" {
+			plugin = e.Plugin
+		}
+		r.m.cniErrors.WithLabelValues(string(calls[0].Verb), plugin).Inc()
+	}
+	types := make([]string, 0, n)
+	for _, c := range calls[:n] {
+		types = append(types, c.Type)
+	}
+	r.m.cni.WithLabelValues(string(calls[0].Verb), strings.Join(types, "+")).Observe(time.Since(began).Seconds())
+	return outs, err
+}
