@@ -161,12 +161,8 @@ func (a *agent) open(ctx context.Context, meter *metrics.Metrics) error {
 		return err
 	}
 	a.networks = network.New(network.Config{CNI: c, ConfDir: a.cfg.ConfDir, Ranges: a.cfg.PodCIDRs, Log: a.cfg.Log})
-	hosts, err := hostIPs()
-	if err != nil {
-		return err
-	}
 	conf := native.Config{
-		Root: a.cfg.Root, Program: a.cfg.Program, Networks: a.networks, Runc: a.cfg.Runc, NodeIPs: hosts, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.Domain,
+		Root: a.cfg.Root, Program: a.cfg.Program, Networks: a.networks, Runc: a.cfg.Runc, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.Domain,
 		Log: a.cfg.Log, Changed: a.changed,
 	}
 	if len(a.cfg.Images) > 0 {

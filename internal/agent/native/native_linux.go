@@ -35,7 +35,6 @@ type Config struct {
 	Networks *network.Manager // required
 	Images   ImageStore       // default: there are no images
 	Runc     string           // default: runc in $PATH
-	NodeIPs  []netip.Addr     // what status.hostIP and /etc/hosts of pods with the host's network say
 	// ResolvConf is the node's, which pods get with dnsPolicy Default. Default /etc/resolv.conf.
 	ResolvConf string
 	// ClusterDNS are the servers of dnsPolicy ClusterFirst; without any such a pod gets what Default gives.
@@ -158,7 +157,7 @@ func (r *Runtime) PodStatus(_ context.Context, uid types.UID) (*container.PodSta
 	for _, s := range r.sandboxes {
 		if s.rec.UID == uid {
 			st.Name, st.Namespace = s.rec.Name, s.rec.Namespace
-			st.Sandboxes = append(st.Sandboxes, s.status(r.cfg.NodeIPs))
+			st.Sandboxes = append(st.Sandboxes, s.status())
 		}
 	}
 	for _, c := range r.containers {

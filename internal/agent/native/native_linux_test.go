@@ -104,7 +104,7 @@ func (n *node) open(t *testing.T) {
 	n.Runtime, err = New(t.Context(), Config{
 		Root: n.root, Program: program.path, Log: log, Networks: network.New(network.Config{CNI: n.cni, ConfDir: n.conf, Log: log}),
 		Images:  images.New(images.Config{Dirs: []string{n.images}, Root: filepath.Join(n.root, "images")}),
-		NodeIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Changed: func(uid types.UID) { n.changed <- uid },
+		Changed: func(uid types.UID) { n.changed <- uid },
 	})
 	if err != nil {
 		t.Fatal(err)

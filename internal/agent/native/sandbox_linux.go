@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -40,13 +39,9 @@ func (s *sandbox) state() container.State {
 	return container.StateRunning
 }
 
-func (s *sandbox) status(node []netip.Addr) container.SandboxStatus {
-	ips := s.rec.IPs
-	if s.rec.HostNetwork {
-		ips = node
-	}
+func (s *sandbox) status() container.SandboxStatus {
 	return container.SandboxStatus{ID: s.rec.ID, Attempt: s.rec.Attempt, State: s.state(), CreatedAt: s.rec.CreatedAt,
-		HostNetwork: s.rec.HostNetwork, IPs: slices.Clone(ips)}
+		HostNetwork: s.rec.HostNetwork, IPs: slices.Clone(s.rec.IPs)}
 }
 
 // adopt watches the pause process of a sandbox that was loaded.
