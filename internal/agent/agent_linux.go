@@ -179,8 +179,10 @@ func (a *agent) changed(uid types.UID) {
 	}
 }
 
+// pods are all that are shown: those that are wanted, and those that end.
 func (a *agent) pods() []v1.Pod {
-	list := a.loop.Load().Pods()
+	loop := a.loop.Load()
+	list := append(loop.Pods(), loop.Leaving()...)
 	pods := make([]v1.Pod, 0, len(list))
 	for _, p := range list {
 		p.APIVersion, p.Kind = "v1", "Pod"
@@ -195,12 +197,13 @@ func (a *agent) find(ctx context.Context, uid types.UID, name string, previous b
 	if err != nil {
 		return nil, err
 	}
+	skip := previous
 	for i := range st.Containers {
 		c := &st.Containers[i]
 		switch {
 		case c.Name != name:
-		case previous:
-			previous = false
+		case skip:
+			skip = false
 		default:
 			return c, nil
 		}

@@ -156,7 +156,7 @@ func unsupportedOnHost(pod *v1.Pod) []*Fault {
 			rest.SeccompProfile = nil // that is Unconfined, and so it is
 			refuse(!reflect.ValueOf(rest).IsZero(), path+".securityContext")
 		}
-		refuse(c.TerminationMessagePath != "", path+".terminationMessagePath")
+		refuse(c.TerminationMessagePath != "" && c.TerminationMessagePath != v1.TerminationMessagePathDefault, path+".terminationMessagePath")
 	}
 	if !found {
 		return faults

@@ -161,7 +161,11 @@ func (m *Manager) attach(ctx context.Context, p *Pod, a Attachment, sel *Selecti
 	rt := &libcni.RuntimeConf{ContainerID: p.SandboxID, NetNS: p.NetNS, IfName: a.IfName, Args: p.args(sel), CapabilityArgs: m.capabilities(p, a, sel, list)}
 	result, err := m.cfg.CNI.AddNetworkList(ctx, list, rt)
 	if err != nil {
-		return nil, fmt.Errorf("network %s%s: %w", a.Network, from(list), err)
+		hint := cni.AsError(err).Hint
+		if hint != "" {
+			hint = "; " + hint
+		}
+		return nil, fmt.Errorf("network %s%s: %w%s", a.Network, from(list), err, hint)
 	}
 	return result, nil
 }

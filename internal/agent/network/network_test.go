@@ -145,7 +145,7 @@ func TestSetUpAndTearDown(t *testing.T) {
 
 func TestFailedSetUpIsUndone(t *testing.T) {
 	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin"), "20-st.conflist": conflist("storage", "stplugin")})
-	b.runner.fails["ADD stplugin"] = cni.Errorf(cni.CodeTryAgain, "no more addresses")
+	b.runner.fails["ADD stplugin"] = cni.Errorf(cni.CodeTryAgain, "no more addresses").WithHint("widen the range")
 	p := pod()
 	p.Networks = []Selection{{Name: "storage"}}
 	plan, err := b.Plan(p)
@@ -153,8 +153,9 @@ func TestFailedSetUpIsUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.SetUpPod(t.Context(), p, plan)
-	if err == nil || cni.CodeOf(err) != cni.CodeTryAgain || !strings.Contains(err.Error(), "network storage ("+b.conf+"/20-st.conflist)") {
-		t.Errorf("error: %v, want the network, its file and the code", err)
+	if err == nil || cni.CodeOf(err) != cni.CodeTryAgain || !strings.Contains(err.Error(), "network storage ("+b.conf+"/20-st.conflist)") ||
+		!strings.HasSuffix(err.Error(), "no more addresses; widen the range") {
+		t.Errorf("error: %v, want the network, its file, the code and what to do", err)
 	}
 	if len(b.runner.attached) > 0 {
 		t.Errorf("left: %v", b.runner.attached)

@@ -125,6 +125,17 @@ func (w *Workers) IsPodTerminationRequested(uid types.UID) bool {
 	return w.question(uid, (*state).terminating, func() bool { return false })
 }
 
+// TerminatingSince returns when the pod was told to end, and false if it was not, or nothing is left to do for it.
+func (w *Workers) TerminatingSince(uid types.UID) (since time.Time, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.states[uid]
+	if s == nil || !s.terminating() || s.finished {
+		return time.Time{}, false
+	}
+	return s.terminatingAt, true
+}
+
 // ShouldPodContainersBeTerminating reports whether the pod's containers have no business to be started: it was told to end, or is not
 // known although all pods are.
 func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool {

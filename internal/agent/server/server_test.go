@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cleat-cni/cleat/internal/agent/manifest"
 	"github.com/cleat-cni/cleat/internal/agent/status"
 )
 
@@ -193,7 +194,14 @@ func TestApplyAndDelete(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	_, err := b.Apply(t.Context(), "bad.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: x}\nspec: {containers: [{name: a, imagee: b}]}"), false)
+	written, err := os.ReadFile(filepath.Join(b.dir, "manifests", "default_db.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := manifest.Parse(manifest.Source{Kind: manifest.File, Name: "written", Node: "Node1"}, written); err != nil {
+		t.Errorf("what was written is not read: %v", err)
+	}
+	_, err = b.Apply(t.Context(), "bad.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: x}\nspec: {containers: [{name: a, imagee: b}]}"), false)
 	if err == nil || !strings.Contains(err.Error(), "bad.yaml:4") {
 		t.Errorf("a bad one: %v, want its line", err)
 	}

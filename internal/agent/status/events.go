@@ -19,15 +19,15 @@ const (
 
 // Event is something that happened to a pod, once or again and again.
 type Event struct {
-	UID       types.UID
-	Namespace string
-	Name      string
-	Type      string // Normal or Warning
-	Reason    string // one word
-	Message   string
-	Count     int
-	First     time.Time
-	Last      time.Time
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	Type      string    `json:"type"`   // Normal or Warning
+	Reason    string    `json:"reason"` // one word
+	Message   string    `json:"message"`
+	Count     int       `json:"count"`
+	First     time.Time `json:"firstTimestamp"`
+	Last      time.Time `json:"lastTimestamp"`
 }
 
 // Recorder keeps the last 1,000 events. Its methods may be called at the same time.

@@ -55,6 +55,17 @@ func (m *Manager) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	return e.status, true
 }
 
+// Pods returns the pods of which there is a status. They must not be changed.
+func (m *Manager) Pods() []*v1.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := make([]*v1.Pod, 0, len(m.pods))
+	for _, e := range m.pods {
+		list = append(list, e.pod)
+	}
+	return list
+}
+
 // Changes returns how often a status has changed, and a channel that is closed when one changes again.
 func (m *Manager) Changes() (version uint64, changed <-chan struct{}) {
 	m.mu.Lock()

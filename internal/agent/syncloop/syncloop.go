@@ -15,11 +15,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-cni/cleat/internal/agent/config"
@@ -287,10 +289,33 @@ func (l *Loop) Status() *status.Manager { return l.status }
 func (l *Loop) Pods() []*v1.Pod {
 	list := l.pods.GetPods()
 	for i, pod := range list {
-		list[i] = pod.DeepCopy()
-		if s, ok := l.status.GetPodStatus(pod.UID); ok {
-			s.DeepCopyInto(&list[i].Status)
-		}
+		list[i] = l.withStatus(pod)
 	}
 	return list
+}
+
+// Leaving returns the pods that no source has any more and that have not ended yet, with their statuses, by namespace and name. When they were
+// told to end is the time of their deletion. They are the caller's own.
+func (l *Loop) Leaving() []*v1.Pod {
+	var list []*v1.Pod
+	for _, pod := range l.status.Pods() {
+		since, ok := l.workers.TerminatingSince(pod.UID)
+		if _, wanted := l.pods.GetPodByUID(pod.UID); wanted || !ok {
+			continue
+		}
+		pod = l.withStatus(pod)
+		pod.DeletionTimestamp = &metav1.Time{Time: since}
+		list = append(list, pod)
+	}
+	slices.SortFunc(list, compareNames)
+	return list
+}
+
+// withStatus returns a copy of a pod that has its status.
+func (l *Loop) withStatus(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
+	if s, ok := l.status.GetPodStatus(pod.UID); ok {
+		s.DeepCopyInto(&pod.Status)
+	}
+	return pod
 }

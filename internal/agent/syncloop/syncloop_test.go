@@ -400,3 +400,29 @@ func TestManyPods(t *testing.T) {
 		}
 	})
 }
+
+func TestLeavingPodsAreShownUntilTheyHaveEnded(t *testing.T) {
+	run(t, func(n *node) {
+		n.send(config.ADD, podOf("a", "web"))
+		time.Sleep(5 * time.Second)
+		n.runtime.SetFaults(func(op string) agenttest.Fault {
+			if op == "StopContainer" {
+				return agenttest.Fault{Delay: time.Second}
+			}
+			return agenttest.Fault{}
+		})
+		removed := time.Now()
+		n.send(config.REMOVE, podOf("a", "web"))
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		list := n.Leaving()
+		if len(list) != 1 || list[0].Status.PodIP == "" || !list[0].DeletionTimestamp.Time.Equal(removed) || len(n.Pods()) != 0 {
+			t.Errorf("leaving: %+v; pods: %v", list, n.Pods())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if list := n.Leaving(); len(list) != 0 {
+			t.Errorf("still leaving: %+v", list)
+		}
+	})
+}
