@@ -192,23 +192,3 @@ func TestSetArg(t *testing.T) {
 		t.Errorf("the argument was changed (-want +got):\n%s", diff)
 	}
 }
-
-func TestDidYouMean(t *testing.T) {
-	for _, tc := range []struct {
-		name, got string
-		names     []string
-		want      string
-	}{
-		{"typo", "mynett", []string{"other", "mynet"}, `did you mean mynet?`},
-		{"case", "MYNET", []string{"mynet"}, `did you mean mynet?`},
-		{"prefix", "production-net", []string{"a", "production-network-one"}, `did you mean production-network-one?`},
-		{"few", "x", []string{"alpha-net", "beta-net"}, "there is alpha-net, beta-net"},
-		{"none", "x", nil, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := didYouMean(tc.got, tc.names); got != tc.want {
-				t.Errorf("didYouMean = %q, want %q", got, tc.want)
-			}
-		})
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/nearmiss"
 	"github.com/cleat-cni/cleat/internal/output"
 )
 
@@ -61,7 +62,7 @@ func (a *app) root() *cobra.Command {
 // helpOnly runs a command that only has commands below it: it shows its help, and refuses what is none of them.
 func helpOnly(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		hint := didYouMean(args[0], commandNames(c))
+		hint := nearmiss.Hint(args[0], commandNames(c))
 		return withHint(usagef("unknown command %q", args[0]), orDefault(hint, "see "+c.CommandPath()+" --help"))
 	}
 	return c.Help()

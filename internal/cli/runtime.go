@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/builtin"
+	"github.com/cleat-cni/cleat/internal/nearmiss"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -48,7 +49,7 @@ func (a *app) network(name string) (*libcni.NetworkConfigList, error) {
 			text += ", and these files are not used: " + strings.Join(ignored, "; ")
 		}
 		e := cni.Errorf(cni.CodeInvalidConfig, "%s", text)
-		e.Hint = didYouMean(name, missing.Names)
+		e.Hint = nearmiss.Hint(name, missing.Names)
 		e.Err = err
 		return nil, e
 	}
@@ -78,7 +79,7 @@ func (a *app) netnsHint(arg string, err error) error {
 		return err
 	}
 	names := a.netnsNames()
-	hint := didYouMean(arg, names)
+	hint := nearmiss.Hint(arg, names)
 	if hint == "" || slices.Contains(names, arg) {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/nearmiss"
 	"github.com/cleat-cni/cleat/internal/output"
 	"github.com/cleat-cni/cleat/libcni"
 )
@@ -85,7 +86,7 @@ func (a *app) show(ctx context.Context, t target) error {
 	}
 	if len(view.Attachments) == 0 {
 		e := cni.Errorf(cni.CodeUnknownContainer, "container %s is not attached to anything", t.id)
-		e.Hint = didYouMean(t.id, containerIDs(all))
+		e.Hint = nearmiss.Hint(t.id, containerIDs(all))
 		return e
 	}
 	if a.output.Structured() {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/nearmiss"
 	"github.com/cleat-cni/cleat/internal/output"
 )
 
@@ -63,7 +64,7 @@ func (a *app) pluginVersions(ctx context.Context, types []string) error {
 	for _, typ := range types {
 		where, err := runner.Find(typ, a.pluginDirs)
 		if err != nil {
-			return withHint(err, didYouMean(typ, runner.Types()))
+			return withHint(err, nearmiss.Hint(typ, runner.Types()))
 		}
 		info, err := c.GetVersionInfo(ctx, typ)
 		if err != nil {

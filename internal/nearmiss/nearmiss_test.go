@@ -33,3 +33,23 @@ func TestOf(t *testing.T) {
 		})
 	}
 }
+
+func TestHint(t *testing.T) {
+	for _, tc := range []struct {
+		name, got string
+		names     []string
+		want      string
+	}{
+		{"typo", "mynett", []string{"other", "mynet"}, `did you mean mynet?`},
+		{"case", "MYNET", []string{"mynet"}, `did you mean mynet?`},
+		{"prefix", "production-net", []string{"a", "production-network-one"}, `did you mean production-network-one?`},
+		{"few", "x", []string{"alpha-net", "beta-net"}, "there is alpha-net, beta-net"},
+		{"none", "x", nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := nearmiss.Hint(tc.got, tc.names); got != tc.want {
+				t.Errorf("Hint = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,17 +1,15 @@
-package cli
+package nearmiss
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/cleat-cni/cleat/internal/nearmiss"
 )
 
-// didYouMean returns a hint with the names close to got, or with all names if none is close and they
-// are few. It is "" when there is nothing to say.
-func didYouMean(got string, names []string) string {
+// Hint asks whether one of the names was meant that are close to got, or begin with it, or tells all names if none is and they are few. It
+// is "" when there is nothing to say.
+func Hint(got string, names []string) string {
 	const few = 10
-	near := nearmiss.Of(got, names)
+	near := Of(got, names)
 	if len(near) == 0 && len(got) >= 2 {
 		for _, n := range names {
 			if strings.HasPrefix(n, got) && len(near) < 3 {
