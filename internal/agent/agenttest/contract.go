@@ -225,6 +225,22 @@ func (c contract) life() {
 	c.must(c.r.StopSandbox(ctx, sandbox))
 	c.must(c.r.RemoveSandbox(ctx, sandbox))
 	c.equal("after the sandbox was removed", c.listed(pod.UID), []string(nil))
+	if !c.known(pod.UID) {
+		c.t.Error("a pod that has files is not listed")
+	}
+	c.must(c.r.RemovePod(ctx, pod))
+	if c.known(pod.UID) {
+		c.t.Error("a pod of which nothing is left is listed")
+	}
+	c.must(c.r.RemovePod(ctx, pod))
+}
+
+// known reports whether a pod is listed.
+func (c contract) known(uid types.UID) bool {
+	c.t.Helper()
+	pods, err := c.r.Pods(c.t.Context())
+	c.must(err)
+	return slices.ContainsFunc(pods, func(p container.Pod) bool { return p.UID == uid && p.Name != "" && p.Namespace != "" })
 }
 
 func (c contract) exits() {
@@ -254,7 +270,7 @@ func (c contract) grace() {
 	defer cancel()
 	began := time.Now()
 	if err := c.r.StopContainer(short, id, time.Hour); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > patience {
-		c.t.Errorf("a stop that was called off: %v after %v", err, time.Since(began))
+		c.t.Errorf("a stop that was called off: %v after %v: %+v", err, time.Since(began), c.status(pod))
 	}
 	if s := c.container(pod, id, container.StateRunning); s.ExitCode != 0 {
 		c.t.Errorf("it does not run on: %+v", s)

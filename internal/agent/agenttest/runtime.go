@@ -38,7 +38,8 @@ type Runtime struct {
 	mu         sync.Mutex
 	faults     func(op string) Fault
 	condition  container.Condition
-	sandboxes  []*sandbox // in the order in which they were made
+	files      map[types.UID]container.Pod // pods that have some: from their first sandbox until RemovePod
+	sandboxes  []*sandbox                  // in the order in which they were made
 	containers []*ctr
 	numbers    int
 	calls      []string
@@ -47,9 +48,8 @@ type Runtime struct {
 
 type sandbox struct {
 	container.SandboxStatus
-	uid             types.UID
-	name, namespace string
-	attached        bool // CNI ADD began and DEL has not succeeded
+	uid      types.UID
+	attached bool // CNI ADD began and DEL has not succeeded
 }
 
 type ctr struct {
@@ -62,7 +62,7 @@ type ctr struct {
 
 // New makes a runtime without pods, whose network is ready.
 func New() *Runtime {
-	return &Runtime{condition: container.Condition{RuntimeReady: true, NetworkReady: true}}
+	return &Runtime{files: map[types.UID]container.Pod{}, condition: container.Condition{RuntimeReady: true, NetworkReady: true}}
 }
 
 // Violations returns what happened that must never happen.
@@ -161,18 +161,16 @@ func (r *Runtime) Pods(ctx context.Context) ([]container.Pod, error) {
 		return nil, before
 	}
 	pods := map[types.UID]*container.Pod{}
+	for uid, p := range r.files {
+		pods[uid] = &p
+	}
 	for _, s := range r.sandboxes {
 		p := pods[s.uid]
-		if p == nil {
-			p = &container.Pod{UID: s.uid, Name: s.name, Namespace: s.namespace}
-			pods[s.uid] = p
-		}
 		p.Sandboxes = append(p.Sandboxes, container.Item{ID: s.ID, State: s.State})
 	}
 	for _, c := range r.containers {
-		if p := pods[c.uid]; p != nil {
-			p.Containers = append(p.Containers, container.Item{ID: c.ID, Name: c.Name, State: c.State})
-		}
+		p := pods[c.uid]
+		p.Containers = append(p.Containers, container.Item{ID: c.ID, Name: c.Name, State: c.State})
 	}
 	var list []container.Pod
 	for _, p := range pods {
@@ -189,10 +187,10 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*container.PodS
 	if before != nil {
 		return nil, before
 	}
-	status := &container.PodStatus{UID: uid, At: time.Now()}
+	files := r.files[uid]
+	status := &container.PodStatus{UID: uid, Name: files.Name, Namespace: files.Namespace, At: time.Now()}
 	for _, s := range slices.Backward(r.sandboxes) {
 		if s.uid == uid {
-			status.Name, status.Namespace = s.name, s.namespace
 			status.Sandboxes = append(status.Sandboxes, s.SandboxStatus)
 		}
 	}
@@ -234,7 +232,8 @@ func (r *Runtime) CreateSandbox(ctx context.Context, pod *v1.Pod, attempt int) (
 		}
 	}
 	n := r.number()
-	s := &sandbox{uid: pod.UID, name: pod.Name, namespace: pod.Namespace, SandboxStatus: container.SandboxStatus{
+	r.files[pod.UID] = container.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}
+	s := &sandbox{uid: pod.UID, SandboxStatus: container.SandboxStatus{
 		ID: fmt.Sprintf("sandbox-%d", n), Attempt: attempt, State: container.StateRunning, CreatedAt: time.Now(), HostNetwork: pod.Spec.HostNetwork,
 	}}
 	r.note("create sandbox %d of %s", attempt, pod.UID)
@@ -315,8 +314,15 @@ func (r *Runtime) RemovePod(ctx context.Context, pod *v1.Pod) error {
 	}
 	if slices.ContainsFunc(r.sandboxes, func(s *sandbox) bool { return s.uid == pod.UID }) {
 		r.violate("pod %s is removed and has a sandbox", pod.UID)
+		return fmt.Errorf("remove pod %s: it has a sandbox", pod.UID)
 	}
-	r.note("remove pod %s", pod.UID)
+	if f, ok := r.files[pod.UID]; ok {
+		if f.Name != pod.Name || f.Namespace != pod.Namespace {
+			r.violate("pod %s is removed by the name %s/%s, and is %s/%s", pod.UID, pod.Namespace, pod.Name, f.Namespace, f.Name)
+		}
+		r.note("remove pod %s", pod.UID)
+		delete(r.files, pod.UID)
+	}
 	return after
 }
 

@@ -251,7 +251,7 @@ func (w *world) pass(d time.Duration) {
 	synctest.Wait()
 	for _, call := range w.runtime.Calls() {
 		w.note("  %s", call)
-		destroys := strings.HasPrefix(call, "stop ") || strings.HasPrefix(call, "remove ")
+		destroys := strings.HasPrefix(call, "stop ") || strings.HasPrefix(call, "remove ") || call == "collect"
 		fields := strings.Fields(call)
 		if !destroys || len(w.told) == len(sourceNames()) {
 			continue
@@ -343,7 +343,7 @@ func (w *world) look() []*container.PodStatus {
 
 // kill lets a pause process or a container die. It ends what trouble there is.
 func (w *world) kill() {
-	list := w.look()
+	list := slices.DeleteFunc(w.look(), func(s *container.PodStatus) bool { return len(s.Sandboxes) == 0 })
 	if len(list) == 0 {
 		return
 	}

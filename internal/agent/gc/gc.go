@@ -22,6 +22,7 @@ import (
 
 // Runtime is what the collector needs of a runtime. What is not there is removed with success.
 type Runtime interface {
+	// Pods lists all pods of which something is left, and be it files.
 	Pods(ctx context.Context) ([]container.Pod, error)
 	PodStatus(ctx context.Context, uid types.UID) (*container.PodStatus, error)
 	StopSandbox(ctx context.Context, id string) error
@@ -29,7 +30,7 @@ type Runtime interface {
 	RemoveSandbox(ctx context.Context, id string) error
 	// RemoveContainer forgets a container that has ended.
 	RemoveContainer(ctx context.Context, id string) error
-	// RemovePod removes what a pod without sandboxes has left on disk.
+	// RemovePod removes what a pod without sandboxes has left on disk. Until that is done, Pods lists it.
 	RemovePod(ctx context.Context, pod *v1.Pod) error
 	// Collect frees what attachments there are that belong to no sandbox (CNI GC).
 	Collect(ctx context.Context) error
@@ -173,7 +174,10 @@ func (c *Collector) collectPod(ctx context.Context, p container.Pod) error {
 			errs = append(errs, err)
 		}
 	}
-	if removed && left == 0 && len(errs) == 0 && c.config.Removed(p.UID) { // it may have come again by now
+	// The order of the questions matters: as long as the runtime knows of a pod, one that comes again under its UID is held back, so one that
+	// is known and then still gone stays gone until its files are.
+	known := status.Name != ""
+	if known && left == 0 && len(errs) == 0 && c.config.Removed(p.UID) {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: p.UID, Name: p.Name, Namespace: p.Namespace}}
 		errs = append(errs, c.limited(ctx, func(ctx context.Context) error { return c.config.Runtime.RemovePod(ctx, pod) }))
 	}

@@ -1,34 +1,39 @@
 package native
 
 import (
-	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cleat-cni/cleat/internal/agent/agenttest"
+	"github.com/cleat-cni/cleat/internal/agent/container"
 )
 
 // TestContract holds the runtime to what the one in memory keeps, too.
 func TestContract(t *testing.T) {
 	n := newNode(t)
-	t.Cleanup(func() { // what the collector does with pods that are gone
-		entries, err := os.ReadDir(filepath.Join(n.root, "pods"))
-		if err != nil {
-			t.Error(err)
-		}
-		for _, e := range entries {
-			name := strings.TrimPrefix(e.Name(), "contract-")
-			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(e.Name())}}
-			if err := n.RemovePod(context.WithoutCancel(t.Context()), pod); err != nil {
-				t.Error(err)
-			}
-		}
-	})
 	agenttest.Contract(t, n.Runtime)
+}
+
+// TestFilesOfAPodAreFoundAgain lets the agent die after the last sandbox of a pod was removed and before its files were.
+func TestFilesOfAPodAreFoundAgain(t *testing.T) {
+	n := newNode(t)
+	p := pod("left")
+	id, err := n.CreateSandbox(t.Context(), p, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.RemovePod(t.Context(), p); err == nil {
+		t.Error("the files of a pod with a sandbox were removed")
+	}
+	if err := n.RemoveSandbox(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	n.Close()
+	n.open(t)
+	pods, err := n.Pods(t.Context())
+	want := []container.Pod{{UID: p.UID, Name: p.Name, Namespace: p.Namespace}}
+	if diff := cmp.Diff(want, pods); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }

@@ -36,6 +36,9 @@ func (r *Runtime) logDir(pod *v1.Pod) string {
 // makePodFiles makes a pod's folder with what doesn't depend on its addresses. What is there stays: volumes outlive a sandbox.
 func (r *Runtime) makePodFiles(pod *v1.Pod) error {
 	dir := r.podDir(pod.UID)
+	if err := r.keepPod(podRecord{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Join(dir, volumesDir), 0o755); err != nil {
 		return fmt.Errorf("make the pod's folder: %w", err)
 	}

@@ -73,6 +73,7 @@ type Runtime struct {
 	waits  sync.WaitGroup
 
 	mu         sync.Mutex
+	pods       map[types.UID]podRecord
 	sandboxes  map[string]*sandbox
 	containers map[string]*ctr
 }
@@ -96,14 +97,14 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		return nil, err
 	}
 	r := &Runtime{cfg: cfg, log: cfg.Log, groups: groups, boot: strings.TrimSpace(string(boot)),
-		sandboxes: map[string]*sandbox{}, containers: map[string]*ctr{}}
+		pods: map[types.UID]podRecord{}, sandboxes: map[string]*sandbox{}, containers: map[string]*ctr{}}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, dir := range []string{"", "sandboxes", "netns", "pods", "logs"} {
 		if err := os.MkdirAll(r.path(dir), 0o700); err != nil {
 			return nil, fmt.Errorf("make the folder of state: %w", err)
 		}
 	}
-	if err := r.load(); err != nil {
+	if err := errors.Join(r.loadPods(), r.load()); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -120,11 +121,14 @@ func (r *Runtime) path(parts ...string) string {
 	return filepath.Join(append([]string{r.cfg.Root}, parts...)...)
 }
 
-// Pods lists all pods of which a sandbox is left.
+// Pods lists all pods of which a sandbox or files are left.
 func (r *Runtime) Pods(context.Context) ([]container.Pod, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pods := map[types.UID]*container.Pod{}
+	for uid, p := range r.pods {
+		pods[uid] = &container.Pod{UID: uid, Name: p.Name, Namespace: p.Namespace}
+	}
 	for _, s := range r.sandboxes {
 		p := pods[s.rec.UID]
 		if p == nil {
@@ -153,7 +157,7 @@ func (r *Runtime) Pods(context.Context) ([]container.Pod, error) {
 func (r *Runtime) PodStatus(_ context.Context, uid types.UID) (*container.PodStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st := &container.PodStatus{UID: uid, At: now()}
+	st := &container.PodStatus{UID: uid, Name: r.pods[uid].Name, Namespace: r.pods[uid].Namespace, At: now()}
 	for _, s := range r.sandboxes {
 		if s.rec.UID == uid {
 			st.Name, st.Namespace = s.rec.Name, s.rec.Namespace

@@ -256,10 +256,27 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id string) error {
 	return nil
 }
 
-// RemovePod removes what a pod has beside its sandboxes: its control group, its files and volumes, and its logs. It is called when the
-// last sandbox is removed.
+// RemovePod removes what a pod has beside its sandboxes: its control group, its logs, and its files and volumes. It is called when the last
+// sandbox was removed. Until all of that is gone, the pod is listed.
 func (r *Runtime) RemovePod(ctx context.Context, pod *v1.Pod) error {
-	return errors.Join(r.groups.Remove(ctx, podGroup(pod.UID)), r.removePodFiles(pod.UID), os.RemoveAll(r.logDir(pod)))
+	r.mu.Lock()
+	for _, s := range r.sandboxes {
+		if s.rec.UID == pod.UID {
+			r.mu.Unlock()
+			return fmt.Errorf("remove pod %s: it has sandbox %s", pod.UID, s.rec.ID)
+		}
+	}
+	r.mu.Unlock()
+	if err := errors.Join(r.groups.Remove(ctx, podGroup(pod.UID)), os.RemoveAll(r.logDir(pod))); err != nil {
+		return err
+	}
+	if err := r.removePodFiles(pod.UID); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pods, pod.UID)
+	return nil
 }
 
 // Valid are the sandboxes whose attachments a collection keeps: all that are not stopped.

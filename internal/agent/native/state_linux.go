@@ -116,6 +116,47 @@ func read(path string, record any) error {
 	return nil
 }
 
+// podFile is the record of a pod in its folder.
+const podFile = "pod.json"
+
+// podRecord says whose files are in a pod's folder. It is written before them.
+type podRecord struct {
+	UID       types.UID `json:"uid"`
+	Name      string    `json:"name"`
+	Namespace string    `json:"namespace"`
+}
+
+// keepPod writes a pod down.
+func (r *Runtime) keepPod(rec podRecord) error {
+	if err := save(r.podDir(rec.UID), podFile, rec); err != nil {
+		return fmt.Errorf("write down pod %s: %w", rec.UID, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods[rec.UID] = rec
+	return nil
+}
+
+// loadPods reads whose files there are. A folder without a record that can be read is of the UID that it is named by, and its pod has that for
+// a name.
+func (r *Runtime) loadPods() error {
+	entries, err := os.ReadDir(r.path("pods"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		uid := types.UID(e.Name())
+		var rec podRecord
+		err := read(filepath.Join(r.podDir(uid), podFile), &rec)
+		if err != nil || rec.UID != uid || rec.Name == "" {
+			r.log.Warn("the record of a pod can't be read", "uid", uid, "error", err)
+			rec = podRecord{UID: uid, Name: string(uid)}
+		}
+		r.pods[uid] = rec
+	}
+	return nil
+}
+
 // load reads what earlier runtimes left. What can't be read is moved aside, with a word in the log: it must keep no agent from
 // starting, and nothing of it is removed.
 func (r *Runtime) load() error {

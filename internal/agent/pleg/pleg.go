@@ -171,12 +171,12 @@ func (g *Generic) relist(ctx context.Context) {
 	}
 	for _, uid := range union(g.records, current) {
 		events := diff(uid, g.records[uid], current[uid])
-		if len(events) == 0 && !g.reinspect[uid] {
-			continue
-		}
-		if _, there := current[uid]; !there {
+		if len(current[uid]) == 0 { // at most files are left of it
 			g.cache.forget(uid, began)
 			g.keep(uid, nil, events)
+			continue
+		}
+		if len(events) == 0 && !g.reinspect[uid] {
 			continue
 		}
 		status, err := g.status(ctx, uid)
@@ -190,7 +190,7 @@ func (g *Generic) relist(ctx context.Context) {
 		g.cache.set(uid, entry{status, nil, began})
 		g.keep(uid, current[uid], events)
 	}
-	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ bool) bool { return current[uid] == nil })
+	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ bool) bool { return len(current[uid]) == 0 })
 	g.cache.updateTime(began)
 }
 

@@ -123,8 +123,9 @@ func (w *Workers) NetworkReady() {
 	}
 }
 
-// UpdatePod tells the pod's worker what is wanted. A Create or Kill starts one if there is none, which works as long as the context lasts. What
-// comes for a pod that has ended is ignored, except that a Create is kept for when its traces are gone.
+// UpdatePod tells the pod's worker what is wanted. A Create starts one if there is none, and so does a Kill of a pod that the runtime alone
+// knows; it works as long as the context lasts. What comes for a pod that has ended is ignored, except that a Create is kept for when its traces
+// are gone.
 func (w *Workers) UpdatePod(ctx context.Context, u Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,8 +137,8 @@ func (w *Workers) UpdatePod(ctx context.Context, u Update) {
 		return
 	case orphan && known:
 		return // its worker drives it
-	case !known && (u.Type == Sync || u.Type == Change):
-		return // it ended and is to come again, which begins with a Create
+	case !known && !orphan && u.Type != Create:
+		return // it ended and may come again, which begins with a Create; if it runs all the same, it is an orphan
 	case known && s.terminating() && u.Type == Create:
 		s.restartRequested = true
 		return

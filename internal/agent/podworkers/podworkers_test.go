@@ -374,6 +374,7 @@ func TestSameUIDComesAgain(t *testing.T) {
 		}
 		b.update(Sync, pod)
 		b.update(Change, pod)
+		b.update(Kill, pod)
 		b.expect() // it comes again when those who hold its traces have let go of them
 		b.update(Create, pod)
 		b.expect("sync a 1")

@@ -12,9 +12,9 @@ import (
 
 // Runtime is what pods are made of. Packages native and cri implement it, and agenttest in memory with the contract that all keep.
 type Runtime interface {
-	// Pods lists all pods that have a sandbox or container, also one that ended and was not removed.
+	// Pods lists all pods of which something is left: sandboxes and containers, also those that have ended, or only files.
 	Pods(ctx context.Context) ([]container.Pod, error)
-	// PodStatus returns all that is known of a pod; of one that is not known an empty status.
+	// PodStatus returns all that is known of a pod; of one that Pods does not list an empty status, without a name.
 	PodStatus(ctx context.Context, uid types.UID) (*container.PodStatus, error)
 	// CreateSandbox makes the namespaces, attaches them (CNI ADD) and starts what holds them. After an error there may be
 	// a sandbox that does not run and has to be stopped.

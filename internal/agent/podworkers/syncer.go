@@ -93,7 +93,20 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod, status *container.Pod
 		return Outcome{}, nil
 	}
 	err := s.act(ctx, pod, status, actions)
+	if err != nil && ctx.Err() == nil {
+		s.showWhy(ctx, pod)
+	}
 	return Outcome{Acted: true}, err
+}
+
+// showWhy sets the status anew after something went wrong: the pod may not be looked at again for minutes, and says until then why it waits.
+func (s *Syncer) showWhy(ctx context.Context, pod *v1.Pod) {
+	status, err := s.config.Runtime.PodStatus(ctx, pod.UID)
+	if err != nil {
+		s.config.Log.Warn("get status of pod, to show why it waits", "uid", pod.UID, "error", err)
+		return
+	}
+	s.config.Status.SetPodStatus(pod, s.apiStatus(pod, status, false))
 }
 
 func (s *Syncer) input(pod *v1.Pod, status *container.PodStatus) decide.Input {

@@ -262,7 +262,6 @@ func TestCrashLoop(t *testing.T) {
 		if wait := time.Until(b.Until); wait <= 8*time.Second || wait > 10*time.Second {
 			t.Errorf("until in %v", wait)
 		}
-		l.sync(pod)
 		if got := l.waiting(pod); got != container.ReasonCrashLoop {
 			t.Errorf("it waits because of %q", got)
 		}
@@ -284,7 +283,6 @@ func TestErrorOfOneContainerDoesNotHoldBackTheOthers(t *testing.T) {
 			t.Errorf("%v, want an error", err)
 		}
 		l.expect("create sandbox 0 of u", "start web 0 of u")
-		l.sync(pod)
 		if got := l.waiting(pod); got != container.ReasonConfig {
 			t.Errorf("it waits because of %q", got)
 		}

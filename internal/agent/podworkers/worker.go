@@ -3,6 +3,7 @@ package podworkers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -72,6 +73,9 @@ func (w *Workers) do(uid types.UID, j job, last time.Time) (Outcome, error) {
 	if j.update.Pod == nil { // there is no spec that a status could be compared with
 		return Outcome{Acted: true}, w.config.Syncer.SyncTerminatingRuntimePod(j.ctx, j.update.Running)
 	}
+	if j.phase == TerminatingPodWork {
+		w.config.Relist(uid) // its address is wanted back now, not at the next relist
+	}
 	status, err := w.config.Cache.GetNewerThan(j.ctx, uid, last)
 	if err != nil {
 		return Outcome{}, err
@@ -102,7 +106,11 @@ func (w *Workers) complete(uid types.UID, s *state, j job, r result) (done bool)
 	case r.err != nil && j.ctx.Err() != nil:
 		// What cancelled it is pending, or the agent stops.
 	case r.err != nil:
-		w.config.Log.Error("sync pod, skipping", "uid", uid, "error", r.err)
+		level := slog.LevelError
+		if s.waitsForNetwork {
+			level = slog.LevelDebug // each second, of each pod; the event has been logged
+		}
+		w.config.Log.Log(j.ctx, level, "sync pod, skipping", "uid", uid, "error", r.err)
 		w.queue.enqueue(uid, now.Add(w.config.Jitter(w.delay(r.err, now))))
 	case j.phase == TerminatedPodWork:
 		s.finished = true

@@ -68,6 +68,11 @@ func (l *Loop) HandlePodSyncs(ctx context.Context, pods []*v1.Pod) {
 // anew under its old UID, and stops what the runtime runs and nobody knows: pods that were removed while the agent was away. It runs in the
 // loop, so no pod is added meanwhile.
 func (l *Loop) HandlePodCleanups(ctx context.Context) error {
+	// The list comes first: a worker is forgotten only if it is known whether the runtime still has something of its pod.
+	inRuntime, err := l.config.Runtime.Pods(ctx)
+	if err != nil {
+		return fmt.Errorf("list the runtime's pods: %w", err)
+	}
 	desired := l.pods.GetPods()
 	working := l.workers.SyncKnownPods(desired)
 	known := make(map[types.UID]bool, len(desired))
@@ -79,10 +84,6 @@ func (l *Loop) HandlePodCleanups(ctx context.Context) error {
 	}
 	l.prober.CleanupPods(known)
 	l.status.RemoveOrphanedStatuses(known)
-	inRuntime, err := l.config.Runtime.Pods(ctx)
-	if err != nil {
-		return fmt.Errorf("list the runtime's pods: %w", err)
-	}
 	l.leaving = l.handleUnknown(ctx, inRuntime, working)
 	for _, pod := range desired {
 		if _, ok := working[pod.UID]; ok || l.leaving[pod.UID] {
