@@ -23,7 +23,7 @@ demo: build ## two pods on a bridge with a published port, in scratch namespaces
 	@scripts/setup demo
 	@$(BIN)/cleat demo
 
-build: ## bin/cleat and bin/cleat-cni
+build: ## bin/cleat, bin/cleat-cni and bin/cleatd
 	@mkdir -p $(BIN)
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
@@ -82,9 +82,9 @@ soak: ## N pairs of ADD and DEL of the whole chain in one process, with the race
 	@scripts/setup test
 	@$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak$$' -exec $(SANDBOX) ./test/reliability -reliability.soak=$(N)
 
-install: build ## cleat, the plugins with a link for each (INSTALLFLAGS=--force: also in place of others), and a default network if there is none
+install: build ## cleat and cleatd, the plugins with a link for each (INSTALLFLAGS=--force: also in place of others), and a default network if there is none
 	@install -d $(DESTDIR)$(PREFIX)/bin
-	@install -m 0755 $(BIN)/cleat $(DESTDIR)$(PREFIX)/bin/cleat
+	@install -m 0755 $(BIN)/cleat $(BIN)/cleatd $(DESTDIR)$(PREFIX)/bin/
 	@$(BIN)/cleat install --bin-dir $(DESTDIR)$(CNI_BIN) --conf-dir $(DESTDIR)$(CNI_CONF) $(INSTALLFLAGS)
 
 clean: ## remove bin

@@ -31,6 +31,7 @@ func main() {
 		Args: args, Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
 		Version: programVersion(), Program: programFile(), NewRunner: newRunner, EUID: os.Geteuid(),
 		Cnitool: name == "cnitool",
+		Exec:    func(path string, argv []string) error { return syscall.Exec(path, argv, os.Environ()) },
 	})
 	stop()
 	os.Exit(code)

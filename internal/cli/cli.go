@@ -28,6 +28,8 @@ type Config struct {
 	NetNSDir  string           // where namespaces have names; default /run/netns
 	LockDir   string           // of the locks of operations; default the runtime's
 	EUID      int              // the user that the program acts as; default root
+	// Exec becomes another program, with the name it is called by as the first argument. Default: there is no cleatd.
+	Exec func(path string, argv []string) error
 }
 
 // RunnerOptions say how plugins are to be run.
@@ -46,6 +48,7 @@ type app struct {
 	confDir    string
 	pluginDirs []string
 	stateDir   string
+	agentState bool // what the node agent recorded is shown too
 	execOnly   bool
 	builtin    bool
 	timeout    time.Duration

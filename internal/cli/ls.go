@@ -17,7 +17,8 @@ func (a *app) lsCmd() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List what is attached",
-		Long: `Lists the attachments that the state folder knows, whichever runtime made them:
+		Long: `Lists the attachments that the state folder knows, whichever runtime made them,
+and, unless --state-dir is given, those of the node agent (/var/lib/cleat/cni):
 network, container ID, pod, interface, addresses, namespace and state. The
 state is adding, attached, orphan (its namespace is gone) or broken (its ADD was
 not finished, or its record can't be read). -o wide adds bytes received and sent.`,

@@ -27,14 +27,17 @@ const rootExample = `  cleat demo                                  see two pods 
 // root returns the command tree.
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
-		Use:               "cleat",
-		Short:             "Attach containers to networks",
-		Long:              rootLong,
-		Example:           rootExample,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		Args:              cobra.ArbitraryArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkGlobals() },
+		Use:           "cleat",
+		Short:         "Attach containers to networks",
+		Long:          rootLong,
+		Example:       rootExample,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.agentState = !c.Flags().Changed("state-dir")
+			return a.checkGlobals()
+		},
 	}
 	var version bool
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -49,7 +52,9 @@ func (a *app) root() *cobra.Command {
 		return withHint(&usageError{err}, "see "+c.CommandPath()+" --help")
 	})
 	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.repairCmd(), a.gcCmd(), a.statusCmd(),
-		a.lsCmd(), a.showCmd(), a.networksCmd(), a.planCmd(), a.installCmd(), a.demoCmd(), a.versionCmd())
+		a.lsCmd(), a.showCmd(), a.networksCmd(), a.planCmd(), a.installCmd(), a.demoCmd(), a.versionCmd(),
+		a.daemonCmd("agent", "Keep the pods of manifests running and connected on this node"),
+		a.daemonCmd("pods", "Show the pods of the agent that runs here, and change them"))
 	c.SetHelpCommand(helpCmd())
 	c.SetOut(a.cfg.Stdout) // which the next line takes for good
 	c.InitDefaultCompletionCmd()

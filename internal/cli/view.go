@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -72,9 +74,28 @@ func macOf(r *cni.Result, ifName string) string {
 	return ""
 }
 
-// attachments lists what the state folder knows.
+// agentStateDir is where the node agent records attachments, unless it is told otherwise.
+const agentStateDir = "/var/lib/cleat/cni"
+
+// attachments lists what the state folder knows, and what that of the node agent does unless one was named.
 func (a *app) attachments(ctx context.Context) ([]*libcni.NetworkAttachment, error) {
-	c, _, err := a.runtime(false)
+	all, err := a.attachmentsIn(ctx, a.stateDir)
+	if err != nil || !a.agentState {
+		return all, err
+	}
+	more, err := a.attachmentsIn(ctx, agentStateDir)
+	if errors.Is(err, fs.ErrPermission) {
+		a.log().Warn("what the node agent attached is not shown", "error", err)
+		return all, nil
+	}
+	return append(all, more...), err
+}
+
+// attachmentsIn lists what a state folder knows.
+func (a *app) attachmentsIn(ctx context.Context, dir string) ([]*libcni.NetworkAttachment, error) {
+	in := *a
+	in.stateDir = dir
+	c, _, err := in.runtime(false)
 	if err != nil {
 		return nil, err
 	}
