@@ -127,7 +127,7 @@ func (a *agent) run(ctx context.Context) error {
 	srv, err := server.New(server.Config{
 		Socket: Socket(a.cfg.Root), Listen: a.cfg.Listen, Manifests: applied(a.cfg.Root), Node: a.cfg.Node, Log: a.cfg.Log,
 		Pods: a.pods, Changes: loop.Status().Changes, Events: a.recorder.Events, Problems: a.mux.Problems,
-		Healthy: loop.Healthy, Ready: loop.Ready, Logs: a.logs, Exec: a.exec, Metrics: meter.Handler(),
+		Healthy: loop.Healthy, Ready: loop.Ready, Logs: a.logs, Exec: a.exec, Timings: meter.Timings, Metrics: meter.Handler(),
 	})
 	if err != nil {
 		return err

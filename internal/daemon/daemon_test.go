@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-cni/cleat/internal/agent"
+	"github.com/cleat-cni/cleat/internal/agent/metrics"
 	"github.com/cleat-cni/cleat/internal/agent/server"
 	"github.com/cleat-cni/cleat/internal/agent/status"
 )
@@ -53,6 +53,7 @@ func newStage(t *testing.T) *stage {
 	dns.Name, dns.Namespace, dns.UID, dns.Spec.NodeName = "dns-n1", "kube-system", "u2", "N1"
 	s.events.Event(dns, v1.EventTypeWarning, "FailedCreatePodSandBox", "network pods (/etc/cni/net.d/10.conflist): bridge: apply: cni0 is no bridge; name another one")
 	s.pods = []v1.Pod{*web, *dns}
+	meter := metrics.New()
 	srv, err := server.New(server.Config{
 		Socket: agent.Socket(s.root), Manifests: filepath.Join(s.root, "manifests"), Node: "n1", Log: quiet, Changes: s.status.Changes, Events: s.eventsOf,
 		Pods:     func() []v1.Pod { s.mu.Lock(); defer s.mu.Unlock(); return append([]v1.Pod(nil), s.pods...) },
@@ -67,7 +68,7 @@ func newStage(t *testing.T) *stage {
 		Exec: func(_ context.Context, _ types.UID, name string, command []string) ([]byte, int, error) {
 			return fmt.Appendf(nil, "%s ran %q\n", name, command), len(command), nil
 		},
-		Metrics: http.NotFoundHandler(),
+		Timings: meter.Timings, Metrics: meter.Handler(),
 	})
 	if err != nil {
 		t.Fatal(err)

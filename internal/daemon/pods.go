@@ -36,7 +36,7 @@ only root can open.`
 		return &usageError{cni.Errorf(cni.CodeInvalidEnvironment, "unknown command %q", list[0]).WithHint("%s",
 			cmp.Or(nearmiss.Hint(list[0], commandNames(c)), "see "+c.CommandPath()+" --help"))}
 	}
-	c.AddCommand(a.listCmd(), a.describeCmd(), a.eventsCmd(), a.applyCmd(), a.deleteCmd(), a.logsCmd(), a.execCmd())
+	c.AddCommand(a.listCmd(), a.describeCmd(), a.eventsCmd(), a.applyCmd(), a.deleteCmd(), a.logsCmd(), a.execCmd(), a.benchCmd())
 	return c
 }
 

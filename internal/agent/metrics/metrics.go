@@ -11,10 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-cni/cleat/internal/agent/container"
-	"github.com/cleat-cni/cleat/internal/agent/syncloop"
 )
 
 // Metrics are the numbers. Make them with New.
@@ -23,8 +21,10 @@ type Metrics struct {
 	operations *prometheus.CounterVec
 	errors     *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
+	starts     prometheus.Histogram
 	cni        *prometheus.HistogramVec
 	cniErrors  *prometheus.CounterVec
+	timings    timings
 }
 
 // buckets of durations, in seconds: from what a link takes to what a hook may.
@@ -32,22 +32,24 @@ func buckets() []float64 { return prometheus.ExponentialBuckets(0.001, 2, 18) }
 
 // New returns metrics with nothing in them yet.
 func New() *Metrics {
-	operation, call := []string{"operation_type"}, []string{"verb", "plugin"}
+	kind, call := []string{"operation_type"}, []string{"verb", "plugin"}
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_runtime_operations_total", Help: "Operations of the runtime, by their kind."}, operation),
+			Name: "kubelet_runtime_operations_total", Help: "Operations of the runtime, by their kind."}, kind),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_runtime_operations_errors_total", Help: "Operations of the runtime that failed, by their kind."}, operation),
+			Name: "kubelet_runtime_operations_errors_total", Help: "Operations of the runtime that failed, by their kind."}, kind),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_runtime_operations_duration_seconds", Help: "How long operations of the runtime took, by their kind.", Buckets: buckets()}, operation),
+			Name: "kubelet_runtime_operations_duration_seconds", Help: "How long operations of the runtime took, by their kind.", Buckets: buckets()}, kind),
+		starts: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "kubelet_pod_start_duration_seconds", Help: "From when a pod was seen to when its last container was started.", Buckets: buckets()}),
 		cni: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "cleat_cni_duration_seconds", Help: "How long plugins took, by verb and type; those that run as one are named together.", Buckets: buckets()}, call),
 		cniErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cleat_cni_errors_total", Help: "Calls of plugins that failed, by verb and the type that did."}, call),
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.operations, m.errors, m.duration, m.cni, m.cniErrors)
+		m.operations, m.errors, m.duration, m.starts, m.cni, m.cniErrors)
 	return m
 }
 
@@ -91,76 +93,24 @@ func countRunning(list []container.Item) int {
 	return n
 }
 
-// observe counts an operation that began at a time.
-func (m *Metrics) observe(operation string, began time.Time, err error) {
-	m.operations.WithLabelValues(operation).Inc()
-	m.duration.WithLabelValues(operation).Observe(time.Since(began).Seconds())
-	if err != nil {
-		m.errors.WithLabelValues(operation).Inc()
+// operation is something that was done, and to which pod, namespace/name, if that is known.
+type operation struct{ kind, pod string }
+
+// observe counts and keeps an operation that began at a time.
+func (m *Metrics) observe(o operation, began time.Time, err error) {
+	m.timings.add(Timing{Operation: o.kind, Pod: o.pod, Began: began, Seconds: time.Since(began).Seconds(), Failed: err != nil})
+	if o.kind == OperationStart {
+		m.starts.Observe(time.Since(began).Seconds())
+		return
 	}
+	m.count(o.kind, began, err)
 }
 
-// Runtime returns a runtime whose operations are counted.
-func (m *Metrics) Runtime(r syncloop.Runtime) syncloop.Runtime { return &meteredRuntime{r, m} }
-
-type meteredRuntime struct {
-	syncloop.Runtime
-
-	m *Metrics
-}
-
-func (r *meteredRuntime) Pods(ctx context.Context) ([]container.Pod, error) {
-	began := time.Now()
-	list, err := r.Runtime.Pods(ctx)
-	r.m.observe("list_podsandbox", began, err)
-	return list, err
-}
-
-func (r *meteredRuntime) PodStatus(ctx context.Context, uid types.UID) (*container.PodStatus, error) {
-	began := time.Now()
-	st, err := r.Runtime.PodStatus(ctx, uid)
-	r.m.observe("podsandbox_status", began, err)
-	return st, err
-}
-
-func (r *meteredRuntime) CreateSandbox(ctx context.Context, pod *v1.Pod, attempt int) (string, error) {
-	began := time.Now()
-	id, err := r.Runtime.CreateSandbox(ctx, pod, attempt)
-	r.m.observe("run_podsandbox", began, err)
-	return id, err
-}
-
-func (r *meteredRuntime) StopSandbox(ctx context.Context, id string) error {
-	began := time.Now()
-	err := r.Runtime.StopSandbox(ctx, id)
-	r.m.observe("stop_podsandbox", began, err)
-	return err
-}
-
-func (r *meteredRuntime) RemoveSandbox(ctx context.Context, id string) error {
-	began := time.Now()
-	err := r.Runtime.RemoveSandbox(ctx, id)
-	r.m.observe("remove_podsandbox", began, err)
-	return err
-}
-
-func (r *meteredRuntime) StartContainer(ctx context.Context, start container.Start) (string, error) {
-	began := time.Now()
-	id, err := r.Runtime.StartContainer(ctx, start)
-	r.m.observe("start_container", began, err)
-	return id, err
-}
-
-func (r *meteredRuntime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	began := time.Now()
-	err := r.Runtime.StopContainer(ctx, id, grace)
-	r.m.observe("stop_container", began, err)
-	return err
-}
-
-func (r *meteredRuntime) Exec(ctx context.Context, id string, command []string) ([]byte, int, error) {
-	began := time.Now()
-	out, code, err := r.Runtime.Exec(ctx, id, command)
-	r.m.observe("exec_sync", began, err)
-	return out, code, err
+// count counts an operation of the runtime that began at a time.
+func (m *Metrics) count(kind string, began time.Time, err error) {
+	m.operations.WithLabelValues(kind).Inc()
+	m.duration.WithLabelValues(kind).Observe(time.Since(began).Seconds())
+	if err != nil {
+		m.errors.WithLabelValues(kind).Inc()
+	}
 }

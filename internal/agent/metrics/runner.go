@@ -35,6 +35,12 @@ func (r *meteredRunner) Run(ctx context.Context, calls []libcni.Call) ([][]byte,
 	for _, c := range calls[:n] {
 		types = append(types, c.Type)
 	}
-	r.m.cni.WithLabelValues(string(calls[0].Verb), strings.Join(types, "+")).Observe(time.Since(began).Seconds())
+	took, verb, plugins := time.Since(began).Seconds(), string(calls[0].Verb), strings.Join(types, "+")
+	r.m.cni.WithLabelValues(verb, plugins).Observe(took)
+	namespace, _ := calls[0].Args.Get("K8S_POD_NAMESPACE")
+	if name, ok := calls[0].Args.Get("K8S_POD_NAME"); ok {
+		r.m.timings.add(Timing{Operation: OperationCNI + strings.ToLower(verb), Plugin: plugins, Pod: namespace + "/" + name,
+			Began: began, Seconds: took, Failed: err != nil})
+	}
 	return outs, err
 }

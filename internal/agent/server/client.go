@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/cleat-cni/cleat/internal/agent/metrics"
 	"github.com/cleat-cni/cleat/internal/agent/status"
 )
 
@@ -112,6 +114,53 @@ func (c *Client) Watch(ctx context.Context, each func(*v1.PodList) bool) error {
 		}
 		if !each(&list) {
 			return nil
+		}
+	}
+}
+
+// Timings calls began once it listens, and then each with how long every operation took that ends from then on, until ctx ends or each returns
+// false.
+func (c *Client) Timings(ctx context.Context, began func(), each func(metrics.Timing) bool) error {
+	body, err := c.ask(ctx, http.MethodGet, "/timings", url.Values{"watch": {"true"}}, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := bufio.NewReader(body)
+	if _, err := lines.ReadString('\n'); err != nil {
+		return fmt.Errorf("watch timings: %w", err)
+	}
+	began()
+	dec := json.NewDecoder(lines)
+	for {
+		var t metrics.Timing
+		if err := dec.Decode(&t); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("watch timings: %w", err)
+		}
+		if !each(t) {
+			return nil
+		}
+	}
+}
+
+// Metrics returns the metrics without labels, by name.
+func (c *Client) Metrics(ctx context.Context) (map[string]float64, error) {
+	body, err := c.ask(ctx, http.MethodGet, "/metrics", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	values := map[string]float64{}
+	for s := bufio.NewScanner(body); ; {
+		if !s.Scan() {
+			return values, s.Err()
+		}
+		name, text, _ := strings.Cut(s.Text(), " ")
+		if v, err := strconv.ParseFloat(text, 64); err == nil && !strings.ContainsAny(name, "#{") {
+			values[name] = v
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cleat-cni/cleat/internal/agent/metrics"
 	"github.com/cleat-cni/cleat/internal/agent/status"
 )
 
@@ -43,6 +44,7 @@ type Config struct {
 	Ready    func() error                                                                                                     // required
 	Logs     func(ctx context.Context, uid types.UID, container string, previous bool) (path string, running bool, err error) // required
 	Exec     func(ctx context.Context, uid types.UID, container string, command []string) (out []byte, code int, err error)   // required
+	Timings  func(since uint64) (list []metrics.Timing, next uint64, changed <-chan struct{})                                 // required: as [metrics.Metrics.Timings]
 	Metrics  http.Handler                                                                                                     // required
 }
 
@@ -145,6 +147,7 @@ func (s *Server) public() *http.ServeMux {
 func (s *Server) all() *http.ServeMux {
 	mux := s.public()
 	mux.HandleFunc("GET /events", s.events)
+	mux.HandleFunc("GET /timings", s.timings)
 	mux.HandleFunc("GET /problems", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.cfg.Problems()) })
 	mux.HandleFunc("PUT /manifests", s.apply)
 	mux.HandleFunc("DELETE /manifests/{namespace}/{name}", s.remove)
@@ -203,6 +206,35 @@ func (s *Server) pods(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
+	}
+}
+
+// timings answers with how long operations took, a line of JSON each, from the first that is still known; with watch=true, those that come
+// from now on, of which an empty line says that it has begun.
+func (s *Server) timings(w http.ResponseWriter, r *http.Request) {
+	watch := r.URL.Query().Get("watch") == "true"
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/jsonl")
+	list, next, changed := s.cfg.Timings(0)
+	if watch {
+		list = nil
+		fmt.Fprintln(w)
+	}
+	for {
+		for _, t := range list {
+			if json.NewEncoder(w).Encode(t) != nil {
+				return
+			}
+		}
+		if !watch || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+		list, next, changed = s.cfg.Timings(next)
 	}
 }
 

@@ -13,11 +13,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cleat-cni/cleat/internal/agent/agenttest"
 	"github.com/cleat-cni/cleat/internal/agent/manifest"
+	"github.com/cleat-cni/cleat/internal/agent/metrics"
 	"github.com/cleat-cni/cleat/internal/agent/status"
 )
 
@@ -27,6 +30,7 @@ type bed struct {
 	dir    string
 	status *status.Manager
 	public string // URL
+	meter  *metrics.Metrics
 
 	mu      sync.Mutex
 	pods    []v1.Pod
@@ -36,7 +40,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	b := &bed{dir: t.TempDir(), status: status.NewManager(slog.New(slog.DiscardHandler)), running: true}
+	b := &bed{dir: t.TempDir(), meter: metrics.New(), status: status.NewManager(slog.New(slog.DiscardHandler)), running: true}
 	events := status.NewRecorder(slog.New(slog.DiscardHandler))
 	pod := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-node1", Namespace: "default", UID: "u1"},
 		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main"}, {Name: "side"}}}}
@@ -60,7 +64,10 @@ func newBed(t *testing.T) *bed {
 		Exec: func(_ context.Context, uid types.UID, container string, command []string) ([]byte, int, error) {
 			return fmt.Appendf(nil, "%s %s %v", uid, container, command), 3, nil
 		},
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "metrics\n") }),
+		Timings: b.meter.Timings,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "# HELP up x\nup 1\nsize{of=\"a\"} 2\nbytes 1.5e+06\nodd text\n")
+		}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -282,5 +289,44 @@ func TestNoAgent(t *testing.T) {
 	_, err := NewClient(filepath.Join(t.TempDir(), "none.sock")).Pods(t.Context())
 	if !errors.Is(err, ErrNoAgent) {
 		t.Errorf("no agent: %v", err)
+	}
+}
+
+func TestTimings(t *testing.T) {
+	b := newBed(t)
+	runtime := b.meter.Runtime(agenttest.New())
+	work := func() {
+		for range 3 { // of containers that are not there
+			if err := runtime.StopContainer(t.Context(), "x", 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	work() // before somebody listens
+	n := 0
+	err := b.Timings(t.Context(), work, func(m metrics.Timing) bool {
+		n++
+		if m.Operation != "stop_container" || m.Began.IsZero() {
+			t.Errorf("timing %+v", m)
+		}
+		return n < 3
+	})
+	if err != nil || n != 3 {
+		t.Errorf("%d timings, %v", n, err)
+	}
+	body, err := b.ask(t.Context(), http.MethodGet, "/timings", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if text, err := io.ReadAll(body); err != nil || strings.Count(string(text), "\n") != 6 {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	got, err := newBed(t).Metrics(t.Context())
+	if diff := cmp.Diff(map[string]float64{"up": 1, "bytes": 1.5e6}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
