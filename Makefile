@@ -63,6 +63,7 @@ race: ## all tests with the race detector
 interop: ## our plugins under the reference runtime and the reverse
 	@scripts/setup peers
 	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) ./test/peers/ | $(SUM)
+	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) -run '^TestModelWithTheReference$$' ./test/reliability | $(SUM)
 
 bench: ## the benchmarks, ten rounds, for benchstat
 	@scripts/setup test

@@ -123,8 +123,8 @@ func (c *CNI) GetStatusNetworkList(ctx context.Context, list *NetworkConfigList)
 type GCArgs struct {
 	// ValidAttachments are kept, all others of the network are freed. Empty means that none is valid.
 	ValidAttachments []cni.Attachment
-	// Since is when ValidAttachments was put together: an attachment whose ADD returned later is kept, since it can't
-	// be in there. Default: the time of the call.
+	// Since is when ValidAttachments was put together, or, if there were ADDs whose return the caller had not noted by then, when the
+	// first of them began: an attachment whose ADD was done later is kept, since it can't be in there. Default: the time of the call.
 	Since time.Time
 }
 

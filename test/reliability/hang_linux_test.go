@@ -220,7 +220,7 @@ func TestLockHeld(t *testing.T) {
 				}
 				pid, release := hold(t, m.path(tc.lock))
 				j := job{Verb: verb, On: m.wiring, Conf: conf(plugins...), ID: subject, Port: 8002, Expect: time.Second,
-					Valid: []cni.Attachment{{ContainerID: bystander, IfName: "eth0"}}}
+					GCArgs: libcni.GCArgs{ValidAttachments: []cni.Attachment{{ContainerID: bystander, IfName: "eth0"}}}}
 				a := j.do(s)
 				for _, part := range []string{"deadline exceeded", "lock " + m.path(tc.lock), fmt.Sprintf("held by pid %d (", pid)} {
 					if !strings.Contains(a.Err, part) {

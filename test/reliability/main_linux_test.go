@@ -22,6 +22,8 @@ var (
 	every  = flag.Bool("reliability.every", false, "let the deadline pass at every point, not at a sample of them")
 	rounds = flag.Int("reliability.rounds", 1, "how many rounds of 60 cold ADDs, 16 at a time")
 	pairs  = flag.Int("reliability.soak", 40, "how many pairs of ADD and DEL the soak makes")
+	walks  = flag.Int("reliability.walks", 2, "how many random walks the model is held against, for each kind of processes")
+	steps  = flag.Int("reliability.steps", 40, "how many steps a random walk has")
 	seed   = flag.Uint64("reliability.seed", 0, "what decides everything that is random; 0 is another one each time")
 )
 

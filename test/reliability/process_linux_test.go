@@ -24,11 +24,10 @@ type job struct {
 	On     wiring
 	Conf   []byte
 	ID     string
-	In     string           // the pod, if it is not ID's
-	Port   int              // published, if not 0
-	Valid  []cni.Attachment // of a GC
-	Since  time.Time        // when Valid was put together
-	Expect time.Duration    // how long it may take; 0 is a minute
+	In     string // the pod, if it is not ID's
+	Port   int    // published, if not 0
+	GCArgs libcni.GCArgs
+	Expect time.Duration // how long it may take; 0 is a minute
 }
 
 // The verbs of jobs.
@@ -137,7 +136,7 @@ func (j job) run(ctx context.Context, s *side, a *answer) error {
 	case verbCheck:
 		return s.CheckNetworkList(ctx, list, rt)
 	case verbGC:
-		return s.GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: j.Valid, Since: j.Since})
+		return s.GCNetworkList(ctx, list, &j.GCArgs)
 	case verbCollect:
 		_, err := s.CollectNetworkList(ctx, list, libcni.CollectArgs{})
 		return err

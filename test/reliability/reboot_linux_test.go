@@ -69,12 +69,12 @@ func (m *machine) aged() {
 	m.Helper()
 	before := time.Now().Add(-time.Hour)
 	for _, dir := range []string{"data", "state"} {
-		m.must(filepath.WalkDir(m.path(dir), func(path string, _ os.DirEntry, err error) error {
+		m.must(ignoreMissing(filepath.WalkDir(m.path(dir), func(path string, _ os.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			return os.Chtimes(path, before, before)
-		}))
+		})))
 	}
 }
 
@@ -249,7 +249,7 @@ func TestRebootKeepsWhatLives(t *testing.T) {
 					t.Errorf("%s: %q, %v", file, owner, err)
 				}
 				m.must(os.Remove(file))
-				m.must(errors.Join(ignoreMissing(os.Remove(m.path("state", "results", network+"-foreign-eth0")))))
+				m.must(ignoreMissing(os.Remove(m.path("state", "results", network+"-foreign-eth0"))))
 			}
 			for _, id := range append(ids, "old1") {
 				m.must(s.DelNetworkList(t.Context(), list, m.attachment(id, 0)))
