@@ -25,6 +25,7 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 	keep := map[string]bool{}
 	for _, o := range valid {
 		keep[o.Mark()] = true
+		keep[o.HostName("")] = true
 	}
 	stale, freed, err := k.staleLinks(ctx, network, keep)
 	if err != nil {
@@ -78,7 +79,8 @@ func (k *Kernel) staleLinks(ctx context.Context, network string, keep map[string
 	}
 	for _, d := range all {
 		mark, owner, ok := netstate.ParseMark(d.alias)
-		if !ok || keep[mark] || !strings.HasPrefix(mark, netstate.NetworkMark(network)+"-") {
+		ok = ok && !keep[mark] && strings.HasPrefix(mark, netstate.NetworkMark(network)+"-")
+		if !ok && !isUnfinished(d, network, keep) {
 			continue
 		}
 		if owner.IsZero() {
@@ -91,6 +93,15 @@ func (k *Kernel) staleLinks(ctx context.Context, network string, keep map[string
 	}
 	return stale, freed, nil
 }
+
+// isUnfinished reports whether a link is what a killed attempt in the network left before it set the alias, and its name is of no owner in
+// keep.
+func isUnfinished(d *device, network string, keep map[string]bool) bool {
+	return d.alias == "" && d.group == unfinished(network) && !keep[d.name[max(0, len(d.name)-hostNameDigits):]]
+}
+
+// hostNameDigits is how long netstate.Owner.HostName is without its prefix.
+const hostNameDigits = 11
 
 // setDown are the requests that take links down. They do not depend on each other.
 func setDown(list []*device) batch {

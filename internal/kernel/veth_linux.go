@@ -66,6 +66,7 @@ func (c *change) createVeth(ctx context.Context, a, b *netstate.Link) error {
 	if err := c.putMaster(ctx, &m, a); err != nil {
 		return err
 	}
+	c.putUnfinished(&m, a)
 	var err error
 	m.nest(unix.IFLA_LINKINFO, func() {
 		m.text(unix.IFLA_INFO_KIND, kindVeth)
