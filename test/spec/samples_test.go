@@ -72,6 +72,7 @@ func rows() []sample {
 				{"no-ingress-limit", "PL16", []string{"host tc qdisc del dev VETH root"}},
 				{"another-rate", "PL16", []string{"host tc qdisc change dev VETH root handle 1: tbf rate 9mbit burst 100000 limit 125000"}},
 				{"no-egress-limit", "PL16", []string{"host tc qdisc del dev VETH ingress"}},
+				{"no-filter", "PL16", []string{"host tc filter del dev VETH ingress"}},
 			},
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip addr add 203.0.113.7/32 dev IF"},
 		},
@@ -96,11 +97,14 @@ func rows() []sample {
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip addr add 203.0.113.7/32 dev IF", "pod ip link add other type veth"},
 		},
 		{
-			typ: "firewall", role: chained, conf: `"ingressPolicy":"open"`, invalid: `"ingressPolicy":"closed"`,
+			typ: "firewall", role: chained, conf: `"ingressPolicy":"isolated"`, invalid: `"ingressPolicy":"closed"`, unchanged: `"ingressPolicy":"open"`,
 			damage: []damage{
 				{"no-rules", "PL16", []string{"host nft flush ruleset"}},
 				{"no-chain", "PL16", []string{"host nft flush chain inet cleat firewall"}},
+				{"no-marks", "PL16", []string{"host nft flush chain inet cleat firewall_mark"}},
 				{"no-element", "PL16", []string{"host nft flush set inet cleat fw4"}},
+				{"not-closed", "PL16", []string{"host nft flush set inet cleat fw_closed4"}},
+				{"not-closed-at-the-bridge", "PL16", []string{"host nft flush set bridge cleat fw_isolated"}},
 			},
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF"},
 		},
