@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cleat-cni/cleat/internal/kernel"
+	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
@@ -36,9 +37,12 @@ type chain struct {
 	made netstate.State // by the last ADD
 }
 
-// newChain makes one whose files lie in memory, so that what is measured is this code and the kernel's network, and goes once
+// newChain makes one on the host that is the namespace of this process.
+func newChain(tb testing.TB) *chain { return newChainOn(tb, nil) }
+
+// newChainOn makes one whose files lie in memory, so that what is measured is this code and the kernel's network, and goes once
 // through ADD and DEL, which make what stays.
-func newChain(tb testing.TB) *chain {
+func newChainOn(tb testing.TB, host *netns.Handle) *chain {
 	sandbox.Require(tb)
 	dir, err := os.MkdirTemp("/var/lib/cni", "chain")
 	if err != nil {
@@ -46,8 +50,8 @@ func newChain(tb testing.TB) *chain {
 	}
 	tb.Cleanup(func() { os.RemoveAll(dir) })
 	c := &chain{tb: tb, pod: sandbox.Namespace(tb).Path()}
-	c.cni, c.list, c.k = runtimeOf(tb, dir, fmt.Appendf(nil, chainList, dir+"/leases", dir+"/tuning"),
-		func(k *kernel.Kernel) planned.Kernel { return witness{planned.Wrap(k), &c.last} })
+	c.cni, c.list, c.k = setting{dir: dir, conf: fmt.Appendf(nil, chainList, dir+"/leases", dir+"/tuning"), host: host,
+		around: func(k *kernel.Kernel) planned.Kernel { return witness{planned.Wrap(k), &c.last} }}.runtime(tb)
 	c.add(0)
 	c.del(0)
 	return c
@@ -187,30 +191,33 @@ func (p *pair) turn(i int) {
 	p.k.Settle()
 }
 
-// ratio is how often the floor goes into an ADD, by that percentile of both.
-func (p *pair) ratio(percentile int) float64 {
-	return float64(p.adds.Percentile(percentile)) / float64(p.low.Percentile(percentile))
-}
+// ratio is how often the floor goes into an ADD, by the medians.
+func (p *pair) ratio() float64 { return float64(p.adds.Median()) / float64(p.low.Median()) }
 
-// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it. What else runs on
-// the machine makes the longer of the two longer: the quicker turns count, and one quiet try of three is enough.
+// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it, by the medians.
 func TestChainIsNearTheFloor(t *testing.T) {
-	if sandbox.Racing() {
-		t.Skip("the race detector takes its time of one of the two alone")
-	}
-	const turns, percentile, most = 15, 25, 3
-	for range 3 {
+	const turns, most = 25, 3
+	for range tries(t) {
 		p := newPair(t)
 		for i := range turns {
 			p.turn(i + 1)
 		}
-		t.Logf("ADD %v, DEL %v, floor of ADD %v: %.2f; of the medians %.2f", p.adds.Percentile(percentile), p.dels.Percentile(percentile),
-			p.low.Percentile(percentile), p.ratio(percentile), p.ratio(50))
-		if p.ratio(percentile) <= most {
+		t.Logf("ADD %v, DEL %v, floor of ADD %v: %.2f", p.adds.Median(), p.dels.Median(), p.low.Median(), p.ratio())
+		if p.ratio() <= most || !sandbox.Timed() {
 			return
 		}
 	}
 	t.Errorf("an ADD takes more than %d times the floor", most)
+}
+
+// tries is how often a time is taken: what else runs on the machine may meet the one side more than the other, and one quiet try of
+// three is enough.
+func tries(t *testing.T) int {
+	t.Helper()
+	if sandbox.Timed() {
+		return 3
+	}
+	return 1
 }
 
 // BenchmarkAddChain is an ADD and a DEL of the chain in this process, all of them: configuration, lock, intent, lease, plan, kernel,
@@ -223,8 +230,8 @@ func BenchmarkAddChain(b *testing.B) {
 		i++
 		p.turn(i)
 	}
-	b.ReportMetric(float64(p.low.Percentile(50))/1e3, "floor-us")
-	b.ReportMetric(float64(p.adds.Percentile(50))/1e3, "add-us")
-	b.ReportMetric(float64(p.dels.Percentile(50))/1e3, "del-us")
-	b.ReportMetric(p.ratio(50), "floors/add")
+	b.ReportMetric(float64(p.low.Median())/1e3, "floor-us")
+	b.ReportMetric(float64(p.adds.Median())/1e3, "add-us")
+	b.ReportMetric(float64(p.dels.Median())/1e3, "del-us")
+	b.ReportMetric(p.ratio(), "floors/add")
 }
