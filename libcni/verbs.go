@@ -186,6 +186,12 @@ func (c *CNI) gc(ctx context.Context, op *operation, valid []cni.Attachment, sin
 			errs = append(errs, fmt.Errorf("delete %s/%s: %w", a.ContainerID, a.IfName, err))
 		}
 	}
+	var keep []key
+	for _, a := range valid {
+		keep = append(keep, key{op.list.Name, a.ContainerID, a.IfName})
+	}
+	empty, err := c.store.empty(op.list.Name, keep)
+	errs = append(errs, err, c.store.drop(empty...))
 	if cni.AtLeast(op.list.CNIVersion, cni.VerbGC.Since()) {
 		calls, err := op.gcCalls(valid)
 		if err != nil {
