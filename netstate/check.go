@@ -36,6 +36,7 @@ func (s State) Check() error {
 		CheckEach(s.Filters, func(f Filter) error {
 			return errors.Join(checkPlace(f.Place), CheckName(f.Dev), CheckName(f.To))
 		}),
+		CheckEach(s.Sources, checkSource),
 		CheckEach(s.Flows, checkFlow),
 	)
 }
@@ -187,6 +188,17 @@ func checkSysctl(s Sysctl) error {
 		errs = append(errs, errors.New("the name is no path below net/"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkSource wants one address, in the form in which firewalld is asked for it again.
+func checkSource(s Source) error {
+	switch {
+	case s.Zone == "" || strings.ContainsFunc(s.Zone, unicode.IsControl):
+		return fmt.Errorf("%q is no name of a zone", s.Zone)
+	case !s.Prefix.IsSingleIP() || s.Prefix.Addr().Is4In6() || s.Prefix.Addr().Zone() != "":
+		return fmt.Errorf("%s is not one address", s.Prefix)
+	}
+	return nil
 }
 
 func checkFlow(f Flow) error {

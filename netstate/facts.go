@@ -19,6 +19,8 @@ type Query struct {
 	Tables   []Table
 	// Forward: which families have a chain FORWARD in iptables' table filter.
 	Forward bool
+	// Firewalld: whether firewalld answers on the system bus.
+	Firewalld bool
 }
 
 // Ref names a link.
@@ -39,6 +41,8 @@ type Facts struct {
 	Elements   []Element // those that are there
 	// Forward are the families, ip and ip6, of which it was asked and is true.
 	Forward []string
+	// Firewalld: it was asked, and firewalld answers.
+	Firewalld bool
 }
 
 // Link returns the link of that name, if it was seen.

@@ -80,7 +80,9 @@ type State struct {
 	// names, since a table is read as a whole anyway.
 	IptablesChains []IptablesChain `json:"iptablesChains,omitzero"`
 	IptablesRules  []IptablesRule  `json:"iptablesRules,omitzero"`
-	Flows          []Flow          `json:"flows,omitzero"` // conntrack entries that must not exist
+	// What firewalld holds. On removal everything that the owner has there goes, if there is any of these.
+	Sources []Source `json:"sources,omitzero"`
+	Flows   []Flow   `json:"flows,omitzero"` // conntrack entries that must not exist
 }
 
 // Link is a network interface.
@@ -277,6 +279,13 @@ type Element struct {
 	// Lives names what proves that the owner is alive: "link vethab12" on the host or
 	// "netns /run/netns/x". An element whose owner is dead may be replaced.
 	Lives string `json:"lives,omitzero"`
+}
+
+// Source is an address that firewalld is to treat as its zone says, in what runs and not in its permanent configuration.
+type Source struct {
+	Zone   string       `json:"zone,omitzero"`
+	Prefix netip.Prefix `json:"prefix,omitzero"` // of one address; zero, on removal, is whatever the owner has
+	Owner  Owner        `json:"owner,omitzero"`
 }
 
 // Flow selects conntrack entries by their original destination, to be forgotten when a

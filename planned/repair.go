@@ -114,6 +114,7 @@ func newRepair(want netstate.State, diffs []netstate.Difference) *repair {
 	r.away.Qdiscs, r.back.Qdiscs = split(r, want.Qdiscs)
 	r.away.Filters, r.back.Filters = split(r, want.Filters)
 	r.iptables()
+	_, r.back.Sources = split(r, want.Sources) // one that is there is there in no other form
 	return r
 }
 

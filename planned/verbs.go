@@ -151,5 +151,6 @@ func named(o netstate.Owner) netstate.State {
 		},
 		Tables:         []netstate.Table{{Family: "inet", Name: netstate.TableName}, {Family: "bridge", Name: netstate.TableName}},
 		IptablesChains: append(netstate.IptablesPlaces("nat", ""), netstate.IptablesPlaces("filter", "")...),
+		Sources:        []netstate.Source{{}},
 	}
 }

@@ -44,7 +44,7 @@ func layers() []layer {
 		{dirs: []string{"internal/leases"}, module: []string{"cni", "netstate", "internal/filelock", "internal/netns", "internal/ownfile"},
 			foreign: []string{sysModule}},
 		{dirs: []string{"internal/originals"}, module: []string{"netstate", "internal/atomicfile", "internal/ownfile"}},
-		{dirs: []string{"internal/firewalld"}, module: []string{"netstate", "internal/dbus", "internal/filelock"}},
+		{dirs: []string{"internal/firewalld"}, module: []string{"netstate", "internal/dbus", "internal/filelock", "internal/ownfile"}},
 		{dirs: []string{"internal/kernel"}, module: []string{"netstate", "internal/filelock", "internal/firewalld", "internal/netns", "internal/ownfile"},
 			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},

@@ -18,7 +18,7 @@ type change struct {
 }
 
 // Apply makes s: links with both ends down, sysctls, addresses, the pod's ends up, its routes, all of nft in one
-// transaction, and the host's ends up last, so that no packet passes before its rules. Shared objects
+// transaction, what iptables and firewalld hold, and the host's ends up last, so that no packet passes before its rules. Shared objects
 // may be there. Another object that is there is netstate.ErrExist, an nft element of a living owner
 // netstate.ErrInUse, and it is left alone. On an error all that this call made is undone, and the error says what
 // could not be.
@@ -60,6 +60,7 @@ func (c *change) apply(ctx context.Context) error {
 		func(ctx context.Context) error { return c.run(ctx, netstate.Pod, c.preparePod) },
 		c.applyRules,
 		c.applyIptables,
+		c.applySources,
 		func(ctx context.Context) error { return c.run(ctx, netstate.Host, c.openHost) },
 		func(ctx context.Context) error { return c.setSysctls(ctx, true) },
 		c.waitDAD,

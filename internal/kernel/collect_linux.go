@@ -16,7 +16,7 @@ import (
 // costs each a wait for the kernel's memory reclaim, a group all of them only one.
 const groupFrom = 4
 
-// Collect removes, unless dryRun, the host's links and the nft elements that carry the mark of network and of no owner in
+// Collect removes, unless dryRun, the host's links, the nft elements and what else carries the mark of network and of no owner in
 // valid. It returns what that was, also beside an error.
 func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -39,6 +39,8 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 	freed, errs = append(freed, elements...), append(errs, err)
 	rules, err := k.collectIptables(ctx, network, keep, dryRun)
 	freed, errs = append(freed, rules...), append(errs, err)
+	sources, err := k.zones.Collect(ctx, network, keep, dryRun)
+	freed, errs = append(freed, sources...), append(errs, err)
 	switch {
 	case dryRun || len(stale) == 0:
 	case len(stale) < groupFrom:

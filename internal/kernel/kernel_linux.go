@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cleat-cni/cleat/internal/firewalld"
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -22,6 +23,8 @@ type Config struct {
 	// Programs are the folders in which the programs of iptables are looked for, in the form of $PATH. Default:
 	// $PATH, and the usual folders of an administrator's programs.
 	Programs string
+	// Firewalld says where firewalld is, and where it is noted whose its sources are. Default: this machine's.
+	Firewalld firewalld.Config
 }
 
 // Kernel acts in the host's network namespace and opens sessions in those of pods. It keeps its sockets until
@@ -34,6 +37,8 @@ type Kernel struct {
 	ipt   iptables
 	iptMu sync.Mutex // one call at a time, so that those of this process do not race
 
+	zones *firewalld.Zones
+
 	rulesMu sync.Mutex
 	rules   *ruleset // nil until a state needs it
 	// checked are tables that were found right. They are few: those of the plugins.
@@ -45,7 +50,7 @@ type Kernel struct {
 
 // New returns a Kernel. It opens no socket yet.
 func New(cfg Config) (*Kernel, error) {
-	k := &Kernel{log: cfg.Log}
+	k := &Kernel{log: cfg.Log, zones: firewalld.New(cfg.Firewalld)}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}

@@ -59,6 +59,12 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 		f.NoNFTables = !has
 	}
+	if q.Firewalld {
+		var err error
+		if f.Firewalld, err = s.k.zones.Answers(ctx); err != nil {
+			return f, fmt.Errorf("look for firewalld: %w", err)
+		}
+	}
 	if q.Forward {
 		for _, family := range iptFamilies() {
 			there, err := s.k.iptExists(ctx, family, "filter", []string{"FORWARD"})

@@ -37,7 +37,8 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 	}
 	var errs []error
 	for _, step := range []func(context.Context) error{
-		r.find, r.shut, func(ctx context.Context) error { return r.removeRules(ctx, sweep) }, r.removeIptables, r.clearAll, r.deleteLinks,
+		r.find, r.shut, func(ctx context.Context) error { return r.removeRules(ctx, sweep) }, r.removeIptables, r.removeSources,
+		r.clearAll, r.deleteLinks,
 	} {
 		if err := context.Cause(ctx); err != nil { // each step to come would say the same
 			if errors.Join(errs...) == nil {
