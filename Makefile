@@ -65,6 +65,12 @@ interop: ## our plugins under the reference runtime and the reverse
 	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) ./test/peers/ | $(SUM)
 	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) -run '^TestModelWithTheReference$$' ./test/reliability | $(SUM)
 
+versus: ## how fast, on a machine that does nothing else: against the reference, the kernel alone, and an empty host; PAIRS=40
+	@scripts/setup peers
+	@CLEAT_TIMED=1 $(GO) test -v -count=1 -run 'TestChainIsNearTheFloor|TestChainAmongMany' -exec $(SANDBOX) ./internal/kernel/
+	@CLEAT_TIMED=1 CLEAT_PEERS=$$(scripts/peers) $(GO) test -v -count=1 -tags peers -run TestVersus -exec $(SANDBOX) \
+		./test/peers/ -versus.pairs=$(or $(PAIRS),40)
+
 bench: ## the benchmarks, ten rounds, for benchstat
 	@scripts/setup test
 	@$(GO) test -run '^$$' -bench . -benchtime 200x -count 10 -exec $(SANDBOX) ./internal/... ./plugins/... ./libcni ./test/...
