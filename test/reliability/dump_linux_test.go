@@ -21,13 +21,14 @@ import (
 // and what changes by itself is left out.
 func (m *machine) dump() string {
 	m.Helper()
-	text := m.dumpOf("host", m.host)
+	var text strings.Builder
+	text.WriteString(m.dumpOf("host", m.host))
 	for _, id := range []string{bystander, subject} {
 		if h := m.pods[id]; h != nil {
-			text += m.dumpOf(id, h)
+			text.WriteString(m.dumpOf(id, h))
 		}
 	}
-	return text + strings.Join(m.files(), "\n")
+	return text.String() + strings.Join(m.files(), "\n")
 }
 
 // volatile is what differs from one look to the next, or from one link to the next in its place: counters, numbers of links and queues, and

@@ -13,9 +13,10 @@ import (
 
 // The roles that this program is started in by itself.
 const (
-	roleKey    = "CLEAT_RELIABILITY_ROLE"
-	roleWorker = "worker" // does jobs
-	roleHolder = "holder" // holds the lock that is its argument
+	roleKey     = "CLEAT_RELIABILITY_ROLE"
+	roleWorker  = "worker"  // does jobs
+	roleHolder  = "holder"  // holds the lock that is its argument
+	roleWatched = "watched" // does one job, and lets its file operations be watched
 )
 
 var (
@@ -35,6 +36,8 @@ func TestMain(m *testing.M) {
 		exit(work())
 	case roleHolder:
 		exit(holdLock(os.Args[1]))
+	case roleWatched:
+		exit(workWatched())
 	default:
 		exit(fmt.Errorf("unknown role %q", role))
 	}

@@ -133,7 +133,6 @@ type walk struct {
 	*model
 	rng     *rand.Rand
 	conf    []byte
-	ipam    map[string]any
 	parties []party
 	of      map[string]party // who does the verbs of a container, and for one of ours nil: any of ours
 	boots   int
@@ -154,11 +153,9 @@ const (
 func newWalk(t *testing.T, rng *rand.Rand) *walk {
 	m := newMachine(t)
 	m.ownBoot()
-	ipam := map[string]any{"type": "host-local", "dataDir": m.path("data"), "ranges": []any{[]any{map[string]any{
-		"subnet": "10.99.0.0/24", "rangeStart": "10.99.0.2", "rangeEnd": fmt.Sprintf("10.99.0.%d", 1+poolSize)}}}}
 	w := &walk{
 		machine: m, model: &model{has: map[string]string{}, is: map[string]standing{}, foreign: map[string]bool{}}, rng: rng,
-		conf: conf(map[string]any{"type": "host-local", "ipam": ipam}), ipam: ipam, of: map[string]party{}, counts: map[string]int{},
+		conf: conf(m.addressesAlone(poolSize)), of: map[string]party{}, counts: map[string]int{},
 	}
 	for range 3 {
 		w.parties = append(w.parties, &ourParty{walk: w})

@@ -48,7 +48,8 @@ func TestModelWithTheReference(t *testing.T) {
 }
 
 func (p *reference) begin(verb, id string, gc libcni.GCArgs) func() (answer, error) {
-	conf := map[string]any{"cniVersion": cni.Current, "name": network, "type": "host-local", "ipam": p.walk.ipam}
+	conf := p.walk.addressesAlone(poolSize)
+	conf["cniVersion"], conf["name"] = cni.Current, network
 	if verb == verbGC {
 		conf["cni.dev/valid-attachments"] = append([]cni.Attachment{}, gc.ValidAttachments...)
 	}

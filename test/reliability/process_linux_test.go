@@ -162,7 +162,13 @@ var errDied = errors.New("the process died")
 // startWorker starts a process that ends with the test.
 func startWorker(t testing.TB) *worker {
 	t.Helper()
-	w := &worker{cmd: selfAs(roleWorker), waiting: map[int]chan answer{}}
+	return startAs(t, roleWorker)
+}
+
+// startAs starts a process with a role that takes jobs.
+func startAs(t testing.TB, role string) *worker {
+	t.Helper()
+	w := &worker{cmd: selfAs(role), waiting: map[int]chan answer{}}
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

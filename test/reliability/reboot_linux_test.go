@@ -80,10 +80,20 @@ func (m *machine) aged() {
 
 // few is a network with four addresses.
 func (w wiring) few() []map[string]any {
-	plugins := []map[string]any{w.bridge(), portmap()}
-	plugins[0]["ipam"].(map[string]any)["ranges"] = []any{[]any{map[string]any{
-		"subnet": "10.99.0.0/24", "rangeStart": "10.99.0.2", "rangeEnd": "10.99.0.5"}}}
-	return plugins
+	bridge := w.bridge()
+	bridge["ipam"] = w.addresses(4)
+	return []map[string]any{bridge, portmap()}
+}
+
+// addresses is an IPAM section with so many addresses.
+func (w wiring) addresses(n int) map[string]any {
+	return map[string]any{"type": "host-local", "dataDir": w.path("data"), "ranges": []any{[]any{map[string]any{
+		"subnet": "10.99.0.0/24", "rangeStart": "10.99.0.2", "rangeEnd": fmt.Sprintf("10.99.0.%d", 1+n)}}}}
+}
+
+// addressesAlone is a plugin that gives addresses and does nothing else: what there is to test is on the disk.
+func (w wiring) addressesAlone(n int) map[string]any {
+	return map[string]any{"type": "host-local", "ipam": w.addresses(n)}
 }
 
 // addAll adds containers in namespaces of their own, and returns the address of each; "" where there was none left.
