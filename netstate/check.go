@@ -203,6 +203,8 @@ func checkSource(s Source) error {
 
 func checkFlow(f Flow) error {
 	switch {
+	case f.Protocol == "" && f.Port == 0 && f.Addr.IsValid() && f.Addr.Is6() == f.IPv6:
+		return nil
 	case !slices.Contains([]string{"udp", "tcp", "sctp"}, f.Protocol):
 		return fmt.Errorf("unknown protocol %q", f.Protocol)
 	case f.Port < 1 || f.Port > 65535:

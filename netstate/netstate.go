@@ -289,7 +289,8 @@ type Source struct {
 }
 
 // Flow selects conntrack entries by their original destination, to be forgotten when a
-// state is applied and when it is removed.
+// state is applied and when it is removed. With neither protocol nor port it selects all that come from Addr or are answered by it, what the
+// last who had the address left; on IPv6 those are looked for when a state is removed.
 type Flow struct {
 	Protocol string     `json:"protocol,omitzero"` // udp
 	Addr     netip.Addr `json:"addr,omitzero"`     // original destination; zero is any of the family

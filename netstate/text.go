@@ -380,6 +380,9 @@ func (o Flow) String() string {
 	if o.IPv6 {
 		family = "ip6"
 	}
+	if o.Protocol == "" && o.Port == 0 {
+		return newLine(Host, "flow", "none", family, "of", o.Addr.String()).String()
+	}
 	l := newLine(Host, "flow", "none", family, o.Protocol)
 	wordAddr(l, "daddr", o.Addr)
 	l.add("dport", fmt.Sprint(o.Port))

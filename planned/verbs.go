@@ -77,6 +77,7 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	all := netstate.Merge(states...)
 	sweep = sweep || elsewhere(ctx, session, all)
 	e.restore(ctx, steps, leftover{session, inPod, all})
+	all.Flows = append(all.Flows, ofPodAddrs(all)...)
 	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
 	if err := session.Remove(ctx, all, sweep); err != nil {
 		return at(steps[0], "remove", err)

@@ -101,10 +101,12 @@ func TestChainMessages(t *testing.T) {
 	const (
 		asked   = 4 // the bridge, its addresses, whether eth0 is there: for bandwidth, for tuning
 		noIPv6  = 1 // the host's end gets no address of IPv6
+		tells   = 3 // the neighbours that the address is its: both ends' carrier, and what makes the kernel speak
+		forgets = 2 // the connections of the last who had the address: those it began, and those it answered
 		forward = 2 // whether iptables has a chain FORWARD, in either family
 	)
-	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6, NftTransactions: 1,
-		NftMessages: uint64(len(c.made.Elements)) + forward}
+	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6 + tells, NftTransactions: 1,
+		NftMessages: uint64(len(c.made.Elements)) + forward + forgets}
 	if got != want {
 		t.Errorf("ADD sends %+v, want %+v", got, want)
 	}

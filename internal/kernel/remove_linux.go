@@ -48,7 +48,9 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 		}
 		errs = append(errs, step(ctx))
 	}
-	s.k.forgetFlows(ctx, st.Flows)
+	addrs, flows := byOwner(st.Flows)
+	s.k.forgetFlows(ctx, flows)
+	s.k.forgetOwner(ctx, addrs, true)
 	return errors.Join(errs...)
 }
 
@@ -197,6 +199,9 @@ func (r *removal) clear(ctx context.Context, p netstate.Place) error {
 			errs = append(errs, err)
 		}
 		return d
+	}
+	if p == netstate.Host {
+		b = append(b, r.forgetNeighbours(on)...)
 	}
 	for i := range r.state.Filters {
 		if f := &r.state.Filters[i]; f.Place == p {
