@@ -50,8 +50,10 @@ func layers() []layer {
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
 		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns",
 			"internal/output"}, foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-		{dirs: []string{"cmd/*"}, module: []string{"cni", "libcni", "plugin", "planned", "plugins", "internal/builtin", "internal/cli", "internal/kernel",
-			"internal/leases", "internal/nearmiss", "internal/originals"}},
+		{dirs: []string{"internal/engine"}, module: []string{"libcni", "planned", "plugins", "internal/builtin", "internal/kernel", "internal/leases", "internal/netns",
+			"internal/originals"}},
+		{dirs: []string{"internal/program"}},
+		{dirs: []string{"cmd/*"}, module: []string{"cni", "plugin", "plugins", "internal/builtin", "internal/cli", "internal/engine", "internal/nearmiss", "internal/program"}},
 		{dirs: []string{"test/*"}},
 	}
 }
