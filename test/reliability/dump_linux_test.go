@@ -33,7 +33,8 @@ func (m *machine) dump() string {
 
 // volatile is what differs from one look to the next, or from one link to the next in its place: counters, numbers of links and queues, and
 // whether the other end of a link is up.
-var volatile = regexp.MustCompile(`counter packets \d+ bytes \d+|@\S+|index \d+|refcnt \d+|linkdown|qdisc noqueue.*|qdisc (pfifo_fast|fq_codel) .*root.*`)
+var volatile = regexp.MustCompile(`counter packets \d+ bytes \d+|@\S+|index \d+|refcnt \d+|linkdown|` +
+	`qdisc noqueue.*|qdisc (pfifo_fast|fq_codel) .*root.*`)
 
 func (m *machine) dumpOf(name string, h *netns.Handle) string {
 	m.Helper()

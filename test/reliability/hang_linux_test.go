@@ -106,7 +106,8 @@ func TestHangingPlugins(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			m.script("wild", fmt.Sprintf("if [ $CNI_CONTAINERID = %s ]; then case $CNI_COMMAND in\nADD) %s;;\nDEL) %s;;\nesac\nfi\n%s", subject, tc.add, tc.del, answers))
+			m.script("wild", fmt.Sprintf("if [ $CNI_CONTAINERID = %s ]; then case $CNI_COMMAND in\nADD) %s;;\nDEL) %s;;\nesac\nfi\n%s",
+				subject, tc.add, tc.del, answers))
 			s := m.open(tailored{undo: undo})
 			list := m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
 			m.newPod(bystander)

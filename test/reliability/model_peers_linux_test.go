@@ -58,7 +58,8 @@ func (p *reference) begin(verb, id string, gc libcni.GCArgs) func() (answer, err
 		return func() (answer, error) { return answer{Err: err.Error()}, nil }
 	}
 	cmd := exec.Command(p.path)
-	cmd.Env = []string{"CNI_COMMAND=" + strings.ToUpper(verb), "CNI_CONTAINERID=" + id, "CNI_NETNS=" + p.walk.pod(id), "CNI_IFNAME=eth0", "CNI_PATH=/none"}
+	cmd.Env = []string{"CNI_COMMAND=" + strings.ToUpper(verb), "CNI_CONTAINERID=" + id, "CNI_NETNS=" + p.walk.pod(id),
+		"CNI_IFNAME=eth0", "CNI_PATH=/none"}
 	var stdout bytes.Buffer
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(stdin), &stdout
 	p.mu.Lock()

@@ -207,8 +207,9 @@ func TestRebootKeepsWhatLives(t *testing.T) {
 		{"the-reference-has-a-record", func(m *machine) {
 			m.powerCycle("boot-2")
 			m.newPod("foreign")
-			m.must(os.WriteFile(m.path("state", "results", network+"-foreign-eth0"), fmt.Appendf(nil,
-				`{"kind":"cniCacheV1","containerId":"foreign","ifName":"eth0","networkName":%q,"netns":%q,"config":"e30="}`, network, m.pod("foreign")), 0o600))
+			record := fmt.Appendf(nil, `{"kind":"cniCacheV1","containerId":"foreign","ifName":"eth0","networkName":%q,"netns":%q,"config":"e30="}`,
+				network, m.pod("foreign"))
+			m.must(os.WriteFile(m.path("state", "results", network+"-foreign-eth0"), record, 0o600))
 			m.must(os.WriteFile(m.path("data", network, "10.99.0.5"), []byte("foreign\r\neth0"), 0o600))
 			m.aged()
 		}, false, 3},
@@ -276,8 +277,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// TestNodeInAContainerRestarts: the node's containers and its /run end, but the kernel's boot goes on, and paths of namespaces are used again.
-// An ADD of the same container works, what is gone is freed by the first GC by liveness, and what lives is kept.
+// TestNodeInAContainerRestarts: the node's containers and its /run end, but the kernel's boot goes on, and paths of namespaces are
+// used again. An ADD of the same container works, what is gone is freed by the first GC by liveness, and what lives is kept.
 func TestNodeInAContainerRestarts(t *testing.T) {
 	m := newMachine(t)
 	list := m.list(m.few()...)

@@ -140,8 +140,8 @@ func TestProgramReplacedInMidRun(t *testing.T) {
 	m.bare("in the end")
 }
 
-// TestProgramTakenAway takes a plugin away, or puts another program in the place of a built-in one, between ADD and DEL. As long as it can't
-// do its part DEL fails and forgets nothing; when it can again DEL removes everything.
+// TestProgramTakenAway takes a plugin away, or puts another program in the place of a built-in one, between ADD and DEL. As long
+// as it can't do its part DEL fails and forgets nothing; when it can again DEL removes everything.
 func TestProgramTakenAway(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -153,7 +153,8 @@ func TestProgramTakenAway(t *testing.T) {
 			func(m *machine) { m.script("wild", answers) }, "exec format error"},
 		{"not-executable", func(m *machine) { m.must(os.Chmod(m.path("bin", "wild"), 0o644)) },
 			func(m *machine) { m.must(os.Chmod(m.path("bin", "wild"), 0o755)) }, "not executable"},
-		{"another-bridge", func(m *machine) { m.script("bridge", "exit 3") }, func(m *machine) { m.must(os.Remove(m.path("bin", "bridge"))) }, "exit status 3"},
+		{"another-bridge", func(m *machine) { m.script("bridge", "exit 3") },
+			func(m *machine) { m.must(os.Remove(m.path("bin", "bridge"))) }, "exit status 3"},
 		{"folder-gone", func(m *machine) { m.must(os.Rename(m.path("bin"), m.path("ns", "away"))) },
 			func(m *machine) { m.must(os.Rename(m.path("ns", "away"), m.path("bin"))) }, "wild"},
 	} {

@@ -18,13 +18,14 @@ import (
 // watchedCalls are the system calls that change files, on the architectures of this file.
 func watchedCalls() map[uint32]string {
 	return map[uint32]string{
-		unix.SYS_OPENAT: "open", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FTRUNCATE: "truncate", unix.SYS_MKDIRAT: "mkdir",
-		unix.SYS_LINKAT: "link", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename", unix.SYS_UNLINKAT: "unlink", unix.SYS_UTIMENSAT: "set time",
+		unix.SYS_OPENAT: "open", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FTRUNCATE: "truncate",
+		unix.SYS_MKDIRAT: "mkdir", unix.SYS_LINKAT: "link", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename",
+		unix.SYS_UNLINKAT: "unlink", unix.SYS_UTIMENSAT: "set time",
 	}
 }
 
-// workWatched is the role watched: it does the job on its standard input with a seccomp filter that asks whoever has the filter's listener before
-// each of the watched calls, from all threads. The first of them waits until there is somebody.
+// workWatched is the role watched: it does the job on its standard input with a seccomp filter that asks whoever has the filter's
+// listener before each of the watched calls, from all threads. The first of them waits until there is somebody.
 func workWatched() error {
 	var j job
 	if err := json.NewDecoder(os.Stdin).Decode(&j); err != nil {
