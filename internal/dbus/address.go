@@ -2,7 +2,7 @@ package dbus
 
 import (
 	"fmt"
-	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -17,7 +17,7 @@ func socketsOf(address string) ([]string, error) {
 		}
 		for pair := range strings.SplitSeq(pairs, ",") {
 			key, value, _ := strings.Cut(pair, "=")
-			path, err := url.PathUnescape(value)
+			path, err := unescape(value)
 			if err != nil {
 				return nil, fmt.Errorf("address %q: %w", address, err)
 			}
@@ -34,4 +34,25 @@ func socketsOf(address string) ([]string, error) {
 		return nil, fmt.Errorf("address %q names no unix socket", address)
 	}
 	return paths, nil
+}
+
+// unescape replaces %xx by the byte of that number.
+func unescape(s string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "%")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		if len(after) < 2 {
+			return "", fmt.Errorf("%q ends after %%", s)
+		}
+		n, err := strconv.ParseUint(after[:2], 16, 8)
+		if err != nil {
+			return "", err
+		}
+		b.WriteByte(byte(n))
+		s = after[2:]
+	}
 }

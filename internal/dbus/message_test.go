@@ -141,6 +141,7 @@ func TestSocketsOf(t *testing.T) {
 		{"tcp:host=a,port=1;unix:abstract=/tmp/x,guid=0f;unix:path=/a%20b", []string{"@/tmp/x", "/a b"}},
 		{"unixexec:path=/bin/sh", nil},
 		{"unix:path=%zz", nil},
+		{"unix:path=/a%2", nil},
 		{"", nil},
 	} {
 		got, err := socketsOf(tc.address)

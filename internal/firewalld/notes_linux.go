@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +17,7 @@ import (
 )
 
 // note says that an owner has a source. It is a file, whose name says all that counts:
-// <owner's mark>,<state>,<zone>,<address>, where what a file's name can't hold is written with % in the zone. So it is there at once
-// or not at all. What it holds is the owner's names, for people.
+// <owner's mark>,<state>,<zone>,<address>, with comma, slash and % of the zone as %2C, %2F and %25. So it is there at once or not at all. What it holds is the owner's names, for people.
 type note struct {
 	mark   string
 	state  state
@@ -38,7 +36,7 @@ const (
 const lockName = "lock"
 
 func (n note) name() string {
-	return strings.Join([]string{n.mark, string(n.state), url.PathEscape(n.source.Zone), n.source.Prefix.Addr().String()}, ",")
+	return strings.Join([]string{n.mark, string(n.state), strings.NewReplacer("%", "%25", "/", "%2F", ",", "%2C").Replace(n.source.Zone), n.source.Prefix.Addr().String()}, ",")
 }
 
 // parseNote reads a file's name.
@@ -48,10 +46,10 @@ func parseNote(name string) (note, bool) {
 		return note{}, false
 	}
 	mark, _, ok := netstate.ParseMark(parts[0])
-	zone, err := url.PathUnescape(parts[2])
-	addr, badAddr := netip.ParseAddr(parts[3])
+	zone := strings.NewReplacer("%25", "%", "%2F", "/", "%2C", ",").Replace(parts[2])
+	addr, err := netip.ParseAddr(parts[3])
 	n := note{mark: mark, state: state(parts[1])}
-	if !ok || err != nil || badAddr != nil || n.state != bound && n.state != found {
+	if !ok || err != nil || n.state != bound && n.state != found {
 		return note{}, false
 	}
 	n.source = source(zone, netip.PrefixFrom(addr, addr.BitLen()))

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ func (e *Error) Error() string {
 
 // Conn is a connection to a bus. It is for one goroutine.
 type Conn struct {
-	net    net.Conn
+	socket *os.File
 	in     *bufio.Reader
 	serial uint32
 }
@@ -75,18 +74,14 @@ func dial(ctx context.Context, path string) (*Conn, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(path); path[0] != '@' && errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", ErrNoBus, err) // most machines: a tenth of what the dialer takes to say so
-	}
-	var d net.Dialer
-	socket, err := d.DialContext(ctx, "unix", path)
+	socket, err := connect(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("%w: %w", ErrNoBus, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{net: socket, in: bufio.NewReader(socket)}
+	c := &Conn{socket: socket, in: bufio.NewReader(socket)}
 	if err := c.within(ctx, c.enter); err != nil {
 		socket.Close()
 		return nil, err
@@ -94,8 +89,22 @@ func dial(ctx context.Context, path string) (*Conn, error) {
 	return c, nil
 }
 
+// connect connects to a unix socket. Package net, which could do that, would add half a megabyte to a plugin: how names are looked up.
+func connect(path string) (*os.File, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	// A socket of the kind is connected at once or, where too many wait already, not at all (EAGAIN).
+	if err := syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+		syscall.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
 // Close ends the connection.
-func (c *Conn) Close() error { return c.net.Close() }
+func (c *Conn) Close() error { return c.socket.Close() }
 
 // within runs f, whose reading and writing ends with ctx. The error is then the context's.
 func (c *Conn) within(ctx context.Context, f func() error) error {
@@ -104,7 +113,7 @@ func (c *Conn) within(ctx context.Context, f func() error) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		// It can only fail on a connection that is closed, on which nobody waits.
-		_ = c.net.SetDeadline(time.Unix(1, 0))
+		_ = c.socket.SetDeadline(time.Unix(1, 0))
 	})
 	defer stop()
 	err := f()
@@ -117,7 +126,7 @@ func (c *Conn) within(ctx context.Context, f func() error) error {
 // enter says who we are, which the kernel proves (EXTERNAL), and asks for a name on the bus, as every client has to.
 func (c *Conn) enter() error {
 	uid := hex.EncodeToString([]byte(strconv.Itoa(os.Getuid())))
-	if _, err := c.net.Write([]byte("\x00AUTH EXTERNAL " + uid + "\r\n")); err != nil {
+	if _, err := c.socket.Write([]byte("\x00AUTH EXTERNAL " + uid + "\r\n")); err != nil {
 		return fmt.Errorf("authenticate: %w", err)
 	}
 	line, err := c.in.ReadSlice('\n')
@@ -127,7 +136,7 @@ func (c *Conn) enter() error {
 	if word, _, _ := strings.Cut(strings.TrimRight(string(line), "\r\n"), " "); word != "OK" {
 		return fmt.Errorf("authenticate as user %d: %w: the bus answers %s", os.Getuid(), ErrNoBus, word)
 	}
-	if _, err := c.net.Write([]byte("BEGIN\r\n")); err != nil {
+	if _, err := c.socket.Write([]byte("BEGIN\r\n")); err != nil {
 		return fmt.Errorf("authenticate: %w", err)
 	}
 	_, err = c.call(BusCall("Hello"))
@@ -192,7 +201,7 @@ func (c *Conn) Send(m Message) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = c.net.Write(data)
+	_, err = c.socket.Write(data)
 	return c.serial, err
 }
 

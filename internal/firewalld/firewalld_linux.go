@@ -1,7 +1,7 @@
 // Package firewalld binds addresses, as sources, to zones of firewalld, for owners, and knows later which are whose.
 //
 // firewalld's sources carry no mark. So each is noted, before it is bound, by a file in a folder that ends with the
-// machine's run as the sources do: see notes.go. What is bound at a time that somebody else had bound it already is noted
+// machine's run as the sources do: see notes_linux.go. What is bound at a time that somebody else had bound it already is noted
 // as found, and stays when its owner goes. Several owners may have one source; it goes with the last of them.
 //
 // Only what runs is changed, never firewalld's permanent configuration. A firewalld that is not there has no

@@ -73,6 +73,9 @@ func (f *Firewalld) Stop() {
 	}
 	f.stop()
 	f.stop = nil
+	f.mu.Lock()
+	f.runtime = map[string][]string{}
+	f.mu.Unlock()
 	ctx := f.t.Context()
 	if ctx.Err() != nil {
 		return // the test is over, and its bus goes too
