@@ -133,7 +133,7 @@ func TestAddAgainstDel(t *testing.T) {
 		}
 	}
 	t.Logf("%d of 48 ADDs attached it, %d found it attached", added, refused)
-	s, list := m.open(tailored{}), m.list(plugins...)
+	s, list := m.open(0), m.list(plugins...)
 	known, err := s.GetNetworkListCachedResult(list, m.attachment(subject, 0))
 	m.must(err)
 	if known != nil {
@@ -302,7 +302,7 @@ func TestTwoRuntimes(t *testing.T) {
 	if want := each + each/2; leases != want {
 		t.Errorf("%d leases after the other one's GC, want those of the %d that live", leases, want)
 	}
-	first := m.open(tailored{})
+	first := m.open(0)
 	_, err = first.CollectNetworkList(t.Context(), m.list(plugins...), libcni.CollectArgs{})
 	m.must(err)
 	records, err := first.Attachments(t.Context())

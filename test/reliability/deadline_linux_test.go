@@ -79,7 +79,7 @@ func sweep(t *testing.T, do func(context.Context) error, after func(n int, err e
 			return
 		}
 		if !*every {
-			n += n / 8
+			n += n / 4
 		}
 	}
 	t.Fatalf("it did not end within %d questions", maxAsked)
@@ -169,7 +169,7 @@ func TestDeadlineAtEveryPoint(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := bench{T: t, m: newMachine(t)}
-			b.s, b.list = b.m.open(tailored{}), b.m.list(b.m.chain()...)
+			b.s, b.list = b.m.open(0), b.m.list(b.m.chain()...)
 			b.clean = b.m.settle(b.s, b.list)
 			tc.run(b)
 			b.m.must(b.s.CheckNetworkList(t.Context(), b.list, rt(b, bystander)))

@@ -108,7 +108,7 @@ func TestHangingPlugins(t *testing.T) {
 			m := newMachine(t)
 			m.script("wild", fmt.Sprintf("if [ $CNI_CONTAINERID = %s ]; then case $CNI_COMMAND in\nADD) %s;;\nDEL) %s;;\nesac\nfi\n%s",
 				subject, tc.add, tc.del, answers))
-			s := m.open(tailored{undo: undo})
+			s := m.open(undo)
 			list := m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
 			m.newPod(bystander)
 			m.newPod(subject)
@@ -147,7 +147,7 @@ func TestHangingDel(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.script("wild", answers)
-	s, list := m.open(tailored{}), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
+	s, list := m.open(0), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
 	clean := m.settle(s, list)
 	m.newPod(subject)
 	_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
@@ -173,7 +173,7 @@ func TestHangingDel(t *testing.T) {
 func TestHangingIPAM(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	s := m.open(tailored{undo: 2 * time.Second})
+	s := m.open(2 * time.Second)
 	bridge := m.bridge()
 	bridge["ipam"] = map[string]any{"type": "wild-ipam"}
 	taken := m.path("taken")
@@ -209,7 +209,7 @@ func TestLockHeld(t *testing.T) {
 			t.Run(tc.name+"-"+verb, func(t *testing.T) {
 				t.Parallel()
 				m := newMachine(t)
-				s, plugins := m.open(tailored{}), []map[string]any{m.bridge(), portmap()}
+				s, plugins := m.open(0), []map[string]any{m.bridge(), portmap()}
 				list := m.list(plugins...)
 				clean := m.settle(s, list)
 				if verb != verbAdd {

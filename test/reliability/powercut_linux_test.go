@@ -177,7 +177,7 @@ func TestPowerCut(t *testing.T) {
 			m.ownBoot()
 			plugin := m.addressesAlone(4) // nothing of the kernel's outlives a power cut
 			list := m.list(plugin)
-			tc.prepare(m, m.open(tailored{}), list)
+			tc.prepare(m, m.open(0), list)
 			cuts := m.cuts(job{Verb: tc.verb, On: m.wiring, Conf: conf(plugin), ID: subject})
 			if len(cuts) < 4 {
 				t.Errorf("only %d states were seen", len(cuts))
@@ -213,7 +213,7 @@ func chosen(rng *rand.Rand, all []string) []string {
 // afterCut does a follow-up, and then wants everything to be as on a machine that was never turned off.
 func (m *machine) afterCut(list *libcni.NetworkConfigList, follow string) {
 	m.Helper()
-	s, err := m.wiring.open(tailored{})
+	s, err := m.wiring.open(0)
 	m.must(err)
 	defer func() { m.must(s.Close()) }()
 	if err := followUps()[follow](m, s, list); err != nil {

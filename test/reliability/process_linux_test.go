@@ -77,7 +77,7 @@ func work() error {
 				err = s.Close()
 			}
 			if on = j.On; err == nil {
-				s, err = on.open(tailored{})
+				s, err = on.open(0)
 			}
 			if err != nil {
 				return err

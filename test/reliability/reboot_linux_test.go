@@ -172,10 +172,10 @@ func TestReboot(t *testing.T) {
 			m := newMachine(t)
 			m.ownBoot()
 			list := m.list(m.few()...)
-			m.distinct(m.addAll(m.open(tailored{}), list, "old1", "old2", "old3", "old4"), 4)
+			m.distinct(m.addAll(m.open(0), list, "old1", "old2", "old3", "old4"), 4)
 			for boot := 2; boot < 4; boot++ { // twice: nothing adds up
 				m.powerCycle(fmt.Sprintf("boot-%d", boot))
-				s := m.open(tailored{})
+				s := m.open(0)
 				m.must(tc.first(m, s, list))
 				m.distinct(m.addAll(s, list, "old1", "new2", "new3", "new4", "new5"), 4)
 				_, err := s.CollectNetworkList(t.Context(), list, libcni.CollectArgs{})
@@ -244,9 +244,9 @@ func TestRebootKeepsWhatLives(t *testing.T) {
 			m := newMachine(t)
 			m.ownBoot()
 			list := m.list(m.few()...)
-			before := m.addAll(m.open(tailored{}), list, "old1")
+			before := m.addAll(m.open(0), list, "old1")
 			tc.turn(m)
-			s := m.open(tailored{})
+			s := m.open(0)
 			ids := []string{"new1", "new2", "new3", "new4"}
 			got := m.addAll(s, list, ids...)
 			if !tc.lives {
@@ -282,9 +282,9 @@ func ignoreMissing(err error) error {
 func TestNodeInAContainerRestarts(t *testing.T) {
 	m := newMachine(t)
 	list := m.list(m.few()...)
-	m.distinct(m.addAll(m.open(tailored{}), list, "old1", "old2", "old3", "old4"), 4)
+	m.distinct(m.addAll(m.open(0), list, "old1", "old2", "old3", "old4"), 4)
 	m.restartNode()
-	s := m.open(tailored{})
+	s := m.open(0)
 	m.newPod("old2") // at the same path, but not the one that was attached
 	first := m.addAll(s, list, "old1")
 	m.distinct(first, 1)

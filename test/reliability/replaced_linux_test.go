@@ -75,7 +75,7 @@ func TestConfigurationReplaced(t *testing.T) {
 			m.configure(conf(m.chain()...))
 			list, err := libcni.LoadConfList(m.path("conf"), network)
 			m.must(err)
-			s := m.open(tailored{})
+			s := m.open(0)
 			clean := m.settle(s, list)
 			_, err = s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)
@@ -90,7 +90,7 @@ func TestConfigurationReplaced(t *testing.T) {
 // TestConfigurationDeletedAndDead: what died without DEL is freed also when the network's configuration is gone.
 func TestConfigurationDeletedAndDead(t *testing.T) {
 	m := newMachine(t)
-	s, list := m.open(tailored{}), m.list(m.chain()...)
+	s, list := m.open(0), m.list(m.chain()...)
 	clean := m.settle(s, list)
 	_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 	m.must(err)
@@ -103,7 +103,7 @@ func TestConfigurationDeletedAndDead(t *testing.T) {
 func TestProgramReplacedInMidRun(t *testing.T) {
 	m := newMachine(t)
 	m.script("wild", answers)
-	s, list := m.open(tailored{}), m.list(m.bridge(), map[string]any{"type": "wild"})
+	s, list := m.open(0), m.list(m.bridge(), map[string]any{"type": "wild"})
 	stop := make(chan struct{})
 	var wait sync.WaitGroup
 	replaced := 0
@@ -162,7 +162,7 @@ func TestProgramTakenAway(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
 			m.script("wild", answers)
-			s, list := m.open(tailored{}), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
+			s, list := m.open(0), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
 			clean := m.settle(s, list)
 			_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)
@@ -189,7 +189,7 @@ func TestFoldersTakenAway(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			s, list := m.open(tailored{}), m.list(m.chain()...)
+			s, list := m.open(0), m.list(m.chain()...)
 			clean := m.settle(s, list)
 			_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)

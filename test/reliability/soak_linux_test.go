@@ -41,7 +41,7 @@ type soak struct {
 func TestSoak(t *testing.T) {
 	m := newMachine(t)
 	plugins := m.chain()
-	k := &soak{machine: m, list: m.list(plugins...), raw: conf(plugins...), s: m.open(tailored{}), rng: random(t, 1)}
+	k := &soak{machine: m, list: m.list(plugins...), raw: conf(plugins...), s: m.open(0), rng: random(t, 1)}
 	clean := m.settle(k.s, k.list)
 	for i := range soakers {
 		m.newPod(slot(i))

@@ -31,7 +31,7 @@ func workWatched() error {
 	if err := json.NewDecoder(os.Stdin).Decode(&j); err != nil {
 		return err
 	}
-	s, err := j.On.open(tailored{})
+	s, err := j.On.open(0)
 	if err != nil {
 		return err
 	}
