@@ -72,6 +72,9 @@ func (e *Engine) restore(ctx context.Context, steps []Step, left leftover) {
 				e.log.Warn("not put back", "plugin", step.Def.Info.Type, "why", err)
 			}
 		}
+		if context.Cause(ctx) != nil {
+			return // the DEL fails, and the next one puts back what this one could not
+		}
 		if err := e.originals.Remove(b.dir, owner); err != nil {
 			e.log.Warn("originals are left", "plugin", step.Def.Info.Type, "why", err)
 		}
