@@ -71,7 +71,7 @@ func (Store) Save(dir string, s netstate.State) (bool, error) {
 	if err := makeOwn(dir); err != nil {
 		return false, err
 	}
-	return true, atomicfile.Write(path, data, 0o600)
+	return true, atomicfile.WriteAs(s.Owner.Mark(), path, data, 0o600)
 }
 
 // makeOwn makes the folder, or makes sure that nobody else can put files there: what they say is done as root on DEL.
@@ -171,19 +171,23 @@ func read(path string) (file, error) {
 	return f, nil
 }
 
-// Remove implements planned.Originals.
+// Remove implements planned.Originals. What a killed Save left goes, too.
 func (Store) Remove(dir string, owner netstate.Owner) error {
 	path, err := pathOf(dir, owner)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	var errs []error
+	for _, name := range []string{path, filepath.Join(dir, atomicfile.TempName(owner.Mark()))} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// Collect implements planned.Originals. A file that names no network is the reference's, and stays.
+// Collect implements planned.Originals. A file that names no network is the reference's, and stays. What a killed Save left goes
+// without being told of: it says nothing.
 func (Store) Collect(dir, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,6 +205,11 @@ func (Store) Collect(dir, network string, valid []netstate.Owner, dryRun bool) (
 		errs  []error
 	)
 	for _, e := range entries {
+		if !dryRun && leftOver(e.Name(), network, keep) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
 		if atomicfile.IsTemp(e.Name()) || !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
@@ -218,6 +227,19 @@ func (Store) Collect(dir, network string, valid []netstate.Owner, dryRun bool) (
 		freed = append(freed, netstate.Freed{Object: "host file " + filepath.Join(dir, e.Name()), Mark: o.Mark(), Owner: o})
 	}
 	return freed, errors.Join(errs...)
+}
+
+// leftOver reports whether a file is one that a Save for an owner of network, but none of keep, was killed at.
+func leftOver(name, network string, keep map[netstate.Owner]bool) bool {
+	if !strings.HasPrefix(name, atomicfile.TempName(netstate.NetworkMark(network)+"-")) {
+		return false
+	}
+	for o := range keep {
+		if name == atomicfile.TempName(o.Mark()) {
+			return false
+		}
+	}
+	return true
 }
 
 func nameOf(o netstate.Owner) string { return o.ContainerID + "_" + o.IfName + ".json" }
