@@ -180,6 +180,8 @@ func (c *CNI) collectGone(ctx context.Context, op *operation, valid []cni.Attach
 // not finished never will be.
 func (c *CNI) whyDead(e *entry) string {
 	switch {
+	case c.refuseNewer(e) != nil:
+		return "" // its own release will tell
 	case e.rec.result == nil:
 		return "its ADD was not finished"
 	case c.liveness(e.rec) == dead:

@@ -74,6 +74,9 @@ func (c *CNI) checkCalls(op *operation) ([]Call, error) {
 	case e.err != nil:
 		return nil, e.err
 	}
+	if err := c.refuseNewer(e); err != nil {
+		return nil, err
+	}
 	if op.rt.Args == nil {
 		op.rt.Args = e.rec.args
 	}

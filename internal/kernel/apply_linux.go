@@ -373,7 +373,7 @@ func (c *change) addOpen(ctx context.Context, b *batch, l *netstate.Link) error 
 	}
 	m := linkMessage(d.index, flags, flags)
 	if !c.state.Owner.IsZero() {
-		m.text(unix.IFLA_IFALIAS, c.state.Owner.Comment(aliasSize))
+		m.text(unix.IFLA_IFALIAS, c.state.Owner.CommentOf(c.s.k.schema, aliasSize))
 		m.u32(unix.IFLA_GROUP, 0)
 	}
 	if l.Port != (netstate.Port{}) {

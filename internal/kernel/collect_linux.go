@@ -85,6 +85,10 @@ func (k *Kernel) staleLinks(ctx context.Context, network string, keep map[string
 		if !ok && !isUnfinished(d, network, keep) {
 			continue
 		}
+		if err := k.known(d); err != nil {
+			k.log.Warn("left alone", "error", err)
+			continue
+		}
 		if owner.IsZero() {
 			owner.Network = network
 		}

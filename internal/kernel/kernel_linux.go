@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type Config struct {
 	// Programs are the folders in which the programs of iptables are looked for, in the form of $PATH. Default:
 	// $PATH, and the usual folders of an administrator's programs.
 	Programs string
+	// Schema is the form in which links are marked, and up to which they are touched. Default: netstate.Schema. Tests of an
+	// upgrade set another.
+	Schema int
 	// Firewalld says where firewalld is, and where it is noted whose its sources are. Default: this machine's.
 	Firewalld firewalld.Config
 }
@@ -33,6 +37,7 @@ type Kernel struct {
 	host   *space
 	log    *slog.Logger
 	common common
+	schema int
 
 	ipt   iptables
 	iptMu sync.Mutex // one call at a time, so that those of this process do not race
@@ -50,7 +55,7 @@ type Kernel struct {
 
 // New returns a Kernel. It opens no socket yet.
 func New(cfg Config) (*Kernel, error) {
-	k := &Kernel{log: cfg.Log, zones: firewalld.New(cfg.Firewalld)}
+	k := &Kernel{log: cfg.Log, zones: firewalld.New(cfg.Firewalld), schema: cmp.Or(cfg.Schema, netstate.Schema)}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}

@@ -35,6 +35,9 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 	if s.pod != nil && s.pod != s.k.host {
 		r.places = append(r.places, netstate.Pod)
 	}
+	if err := r.refuseNewer(ctx); err != nil {
+		return err
+	}
 	var errs []error
 	for _, step := range []func(context.Context) error{
 		r.find, r.shut, func(ctx context.Context) error { return r.removeRules(ctx, sweep) }, r.removeIptables, r.removeSources,
@@ -82,7 +85,7 @@ func (r *removal) find(ctx context.Context) error {
 }
 
 func (r *removal) findHost(ctx context.Context, l *netstate.Link) error {
-	d, err := r.lookup(ctx, l.Ref())
+	d, err := r.device(ctx, l.Ref())
 	if errors.Is(err, netstate.ErrNotExist) {
 		return nil
 	}

@@ -169,6 +169,9 @@ func (c *change) explainExist(ctx context.Context, a, b *netstate.Link) (bool, e
 	if a.Place != netstate.Host || b.Place != netstate.Pod || d.kind != kindVeth || !ours(d, c.state.Owner) {
 		return false, exists
 	}
+	if err := c.s.k.known(d); err != nil {
+		return false, err
+	}
 	inPod, err := c.peerInPod(ctx, d)
 	if err != nil {
 		return false, err
