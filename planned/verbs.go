@@ -100,8 +100,8 @@ func elsewhere(ctx context.Context, session Session, s netstate.State) bool {
 	if len(s.Elements) == 0 {
 		return false
 	}
-	missing, err := session.Diff(ctx, netstate.State{Owner: s.Owner, Elements: s.Elements})
-	return err != nil || len(missing) > 0
+	seen, err := session.Observe(ctx, netstate.Query{Tables: s.Tables, Elements: s.Elements})
+	return err != nil || len(seen.Elements) < len(s.Elements)
 }
 
 // leftState is what an ADD of the step may have left, as far as it can be named now, and whether the

@@ -94,10 +94,10 @@ func (w witnessed) Apply(ctx context.Context, s netstate.State) error {
 }
 
 // TestChainMessages: once its tables are there, an ADD of the chain starts no program, is one nft transaction, and sends no more
-// than the floor's messages and those named here.
+// than the floor's messages and those named here; and a DEL asks for its own elements alone.
 func TestChainMessages(t *testing.T) {
 	c := newChain(t)
-	got := c.counted(t, 1)
+	got, del := c.counted(t, 1)
 	const (
 		asked   = 4 // the bridge, its addresses, whether eth0 is there: for bandwidth, for tuning
 		noIPv6  = 1 // the host's end gets no address of IPv6
@@ -110,20 +110,36 @@ func TestChainMessages(t *testing.T) {
 	if got != want {
 		t.Errorf("ADD sends %+v, want %+v", got, want)
 	}
+	const (
+		finds   = 2 // the links of the host
+		shuts   = 2 // them
+		deletes = 2 // them
+		unknown = 2 // the bridge, which shall not know the pod as a neighbour any more
+		looks   = 2 // at the generation and the elements: whether others are to be sought, and whose they are
+	)
+	elements := uint64(len(c.made.Elements))
+	want = kernel.Stats{Rtnetlink: finds + shuts + deletes + unknown, NftTransactions: 1, NftMessages: looks*(1+elements) + elements + forgets}
+	if del != want {
+		t.Errorf("DEL sends %+v, want %+v", del, want)
+	}
 }
 
-// counted goes through ADD and DEL, neither of which may start a program, and returns what the ADD sent.
-func (c *chain) counted(t *testing.T, i int) kernel.Stats {
+// counted goes through ADD and DEL, neither of which may start a program, and returns what each sent.
+func (c *chain) counted(t *testing.T, i int) (add, del kernel.Stats) {
 	t.Helper()
-	before, were := c.k.Stats(), children(t)
+	were, start := children(t), c.k.Stats()
 	c.add(i)
-	after := c.k.Stats()
+	between := c.k.Stats()
 	c.del(i)
+	end := c.k.Stats()
 	if ran := children(t); ran != were {
 		t.Errorf("programs were started: %+v, before %+v", ran, were)
 	}
-	return kernel.Stats{Rtnetlink: after.Rtnetlink - before.Rtnetlink,
-		NftTransactions: after.NftTransactions - before.NftTransactions, NftMessages: after.NftMessages - before.NftMessages}
+	since := func(now, before kernel.Stats) kernel.Stats {
+		return kernel.Stats{Rtnetlink: now.Rtnetlink - before.Rtnetlink, NftTransactions: now.NftTransactions - before.NftTransactions,
+			NftMessages: now.NftMessages - before.NftMessages}
+	}
+	return since(between, start), since(end, between)
 }
 
 // TestChainBesideIptables: that iptables has a chain FORWARD, in which one rule of ours stands for all pods, costs no program
@@ -148,7 +164,7 @@ func TestChainBesideIptables(t *testing.T) {
 		if rules := iptables("-S", "FORWARD"); strings.Count(rules, "-j ACCEPT") != 1 {
 			t.Errorf("rules of FORWARD:\n%s", rules)
 		}
-		if got := c.counted(t, 2*i+1); got.NftTransactions != 1 {
+		if got, _ := c.counted(t, 2*i+1); got.NftTransactions != 1 {
 			t.Errorf("ADD sends %+v", got)
 		}
 		iptables("-F", "FORWARD")

@@ -14,8 +14,9 @@ func TestChainAmongMany(t *testing.T) {
 	const pods, ports, turns, most = 500, 4, 25, 1.3
 	empty, full := newChainOn(t, sandbox.Namespace(t)), newChainOn(t, sandbox.Namespace(t))
 	full.fill(pods, ports)
-	if alone, among := empty.counted(t, 1), full.counted(t, 1); alone != among {
-		t.Errorf("ADD sends %+v, among %d pods %+v", alone, pods, among)
+	addAlone, delAlone := empty.counted(t, 1)
+	if add, del := full.counted(t, 1); add != addAlone || del != delAlone {
+		t.Errorf("ADD sends %+v, among %d pods %+v; DEL %+v and %+v", addAlone, pods, add, delAlone, del)
 	}
 	for range tries(t) {
 		var alone, among kernel.Clock
