@@ -146,20 +146,21 @@ func (c *chain) counted(t *testing.T, i int) (add, del kernel.Stats) {
 // either once the rule is there; and an ADD puts it back when somebody has flushed the chain.
 func TestChainBesideIptables(t *testing.T) {
 	t.Setenv("PATH", sandbox.Iptables(t, "nft")+":"+os.Getenv("PATH"))
+	host := sandbox.Namespace(t)
 	iptables := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command("iptables", args...).CombinedOutput()
+		var out []byte
+		err := host.Do(func() (err error) {
+			out, err = exec.Command("iptables", args...).CombinedOutput()
+			return err
+		})
 		if err != nil {
 			t.Fatalf("iptables %s: %v\n%s", args, err, out)
 		}
 		return string(out)
 	}
 	iptables("-P", "FORWARD", "DROP")
-	t.Cleanup(func() {
-		iptables("-F", "FORWARD")
-		iptables("-P", "FORWARD", "ACCEPT")
-	})
-	c := newChain(t)
+	c := newChainOn(t, host)
 	for i := range 2 {
 		if rules := iptables("-S", "FORWARD"); strings.Count(rules, "-j ACCEPT") != 1 {
 			t.Errorf("rules of FORWARD:\n%s", rules)
