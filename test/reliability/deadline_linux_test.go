@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,6 +152,27 @@ func TestDeadlineAtEveryPoint(t *testing.T) {
 			attached := b.m.dump()
 			sweep(b.T, func(ctx context.Context) error { return b.s.CheckNetworkList(ctx, b.list, rt(b, subject)) },
 				func(n int, _ error) { b.m.same(fmt.Sprintf("after question %d", n), attached) })
+			del(b, "after DEL")
+		}},
+		{"status", func(b bench) {
+			sweep(b.T, func(ctx context.Context) error { return b.s.GetStatusNetworkList(ctx, b.list) },
+				func(n int, _ error) { b.m.same(fmt.Sprintf("after question %d", n), b.clean) })
+		}},
+		{"repair", func(b bench) {
+			add(b)
+			attached := b.m.dump()
+			sweep(b.T, func(ctx context.Context) error {
+				b.m.must(b.m.host.Do(exec.Command("nft", "flush ruleset").Run))
+				b.m.must(b.m.pods[subject].Do(exec.Command("ip", "route", "del", "default").Run))
+				_, err := b.s.RepairNetworkList(ctx, b.list, rt(b, subject), libcni.RepairArgs{})
+				return err
+			}, func(n int, _ error) {
+				for _, id := range []string{subject, bystander} {
+					_, err := b.s.RepairNetworkList(b.Context(), b.list, rt(b, id), libcni.RepairArgs{})
+					b.m.must(err)
+				}
+				b.m.same(fmt.Sprintf("after a repair that followed question %d", n), attached)
+			})
 			del(b, "after DEL")
 		}},
 		{"gc", func(b bench) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleat-cni/cleat/internal/filelock"
+	"github.com/cleat-cni/cleat/internal/leaktest"
 )
 
 // The roles that this program is started in by itself.
@@ -31,7 +32,7 @@ var (
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleKey); role {
 	case "":
-		os.Exit(m.Run())
+		leaktest.Main(m)
 	case roleWorker:
 		exit(work())
 	case roleHolder:

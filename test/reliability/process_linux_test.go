@@ -27,7 +27,6 @@ type job struct {
 	In     string // the pod, if it is not ID's
 	Port   int    // published, if not 0
 	GCArgs libcni.GCArgs
-	Expect time.Duration // how long it may take; 0 is a minute
 }
 
 // The verbs of jobs.
@@ -94,22 +93,23 @@ func work() error {
 	}
 }
 
+// limit is how long a job may take.
+const limit = 2 * time.Minute
+
 // do does the job.
 func (j job) do(s *side) answer {
-	ctx, cancel := context.WithTimeout(context.Background(), j.limit())
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	return j.under(ctx, s)
+}
+
+// under does the job under a context.
+func (j job) under(ctx context.Context, s *side) answer {
 	a := answer{Seq: j.Seq}
 	if err := j.run(ctx, s, &a); err != nil {
 		a.Err, a.Code = err.Error(), cni.CodeOf(err)
 	}
 	return a
-}
-
-func (j job) limit() time.Duration {
-	if j.Expect == 0 {
-		return time.Minute
-	}
-	return j.Expect
 }
 
 func (j job) run(ctx context.Context, s *side, a *answer) error {

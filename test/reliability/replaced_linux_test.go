@@ -217,3 +217,34 @@ func TestFoldersTakenAway(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedOriginals: what tuning keeps for DEL is damaged, or another container's of that name left it in an earlier boot. DEL removes
+// the attachment all the same.
+func TestDamagedOriginals(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "half": `{"mtu":15`, "zeros": "\x00\x00\x00\x00", "another's": `{"mtu":1300,"network":"other","containerID":"x","ifName":"eth9"}`,
+		"an-earlier-boot": `{"mtu":1300,"network":"net","containerID":"subject","ifName":"eth0"}`,
+	} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s-after-add-%t", name, after), func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t)
+				s, list := m.open(0), m.list(m.bridge(), m.chain()[4])
+				clean := m.settle(s, list)
+				m.newPod(subject)
+				damage := func() { m.must(os.WriteFile(m.path("tuning", "subject_eth0.json"), []byte(content), 0o600)) }
+				if !after {
+					damage()
+				}
+				_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 0))
+				m.must(err)
+				if after {
+					damage()
+				}
+				m.must(s.DelNetworkList(t.Context(), list, m.attachment(subject, 0)))
+				m.newPod(subject) // its sysctls could not be put back
+				m.same("after DEL", clean)
+			})
+		}
+	}
+}
