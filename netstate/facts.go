@@ -21,6 +21,8 @@ type Query struct {
 	Forward bool
 	// Firewalld: whether firewalld answers on the system bus.
 	Firewalld bool
+	// PodID: which namespace the pod's is.
+	PodID bool
 }
 
 // Ref names a link.
@@ -43,6 +45,8 @@ type Facts struct {
 	Forward []string
 	// Firewalld: it was asked, and firewalld answers.
 	Firewalld bool
+	// PodID is a number that no other namespace has in this boot; "" if it was not asked or the kernel has none (before Linux 5.14).
+	PodID string
 }
 
 // Link returns the link of that name, if it was seen.

@@ -65,6 +65,7 @@ func PlaceOf(o Object) Place {
 // was seen. The order of the slices is the order in which they are made.
 type State struct {
 	Owner      Owner       `json:"owner,omitzero"` // of what is not Shared
+	PodID      string      `json:"-"`              // of what is kept for a pod: [Facts.PodID]
 	Leases     []Lease     `json:"leases,omitzero"`
 	Links      []Link      `json:"links,omitzero"`
 	Sysctls    []Sysctl    `json:"sysctls,omitzero"`

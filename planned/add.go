@@ -134,7 +134,7 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 	state := merged(r.plans)
 	state.Flows = append(state.Flows, ofPodAddrs(state)...)
 	r.engine.log.Debug("apply", "state", state.String())
-	kept, err := r.keepOriginals()
+	kept, err := r.keepOriginals(ctx, session)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -79,6 +80,15 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 	var err error
 	if f.Elements, err = s.k.observeElements(ctx, q); err != nil {
 		return f, err
+	}
+	if q.PodID && s.pod != nil {
+		cookie, err := s.pod.ns.Cookie()
+		if err != nil {
+			return f, err
+		}
+		if cookie != 0 {
+			f.PodID = strconv.FormatUint(cookie, 10)
+		}
 	}
 	if q.WantsUplink(f) {
 		if f.Uplink, err = w.uplink(ctx); err != nil {

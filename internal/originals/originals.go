@@ -34,6 +34,7 @@ type file struct {
 	Network     string   `json:"network,omitempty"`
 	ContainerID string   `json:"containerID,omitempty"`
 	IfName      string   `json:"ifName,omitempty"`
+	PodID       string   `json:"podID,omitempty"`
 	Sysctls     []sysctl `json:"sysctls,omitempty"` // in the order in which they were changed
 }
 
@@ -51,7 +52,7 @@ func (Store) Save(dir string, s netstate.State) (bool, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return false, nil
 	}
-	f := file{Network: s.Owner.Network, ContainerID: s.Owner.ContainerID, IfName: s.Owner.IfName}
+	f := file{Network: s.Owner.Network, ContainerID: s.Owner.ContainerID, IfName: s.Owner.IfName, PodID: s.PodID}
 	for _, l := range s.Links {
 		if l.Place != netstate.Pod || l.Name != s.Owner.IfName {
 			return false, fmt.Errorf("keep %s: only the pod's interface has a place in the file", l.Key())
@@ -118,6 +119,7 @@ func (Store) Load(dir string, owner netstate.Owner) (netstate.State, error) {
 	if err != nil {
 		return s, err
 	}
+	s.PodID = f.PodID
 	if l, ok := f.link(owner.IfName); ok {
 		s.Links = []netstate.Link{l}
 	}

@@ -22,7 +22,7 @@ func owner(network string) netstate.Owner {
 
 func state() netstate.State {
 	return netstate.State{
-		Owner: owner("pods"),
+		Owner: owner("pods"), PodID: "4711",
 		Links: []netstate.Link{{Place: netstate.Pod, Name: "eth0", MAC: "02:00:00:00:00:01", MTU: 1500, NoPromisc: true, AllMulti: netstate.Off, TxQLen: netstate.NoQueue}},
 		Sysctls: []netstate.Sysctl{
 			{Place: netstate.Pod, Name: "net/b", Value: "1\t2"}, {Place: netstate.Pod, Name: "net/a", Value: "0"},

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
@@ -96,6 +97,9 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 	}
 	f.NoNFTables = q.NFTables && s.m.noNFT
 	f.Firewalld = q.Firewalld && s.m.firewalld
+	if q.PodID && x.pod != noID {
+		f.PodID = strconv.Itoa(x.pod)
+	}
 	for _, e := range q.Elements {
 		if have, ok := first(x.w[hostID].elements, func(o netstate.Element) bool { return sameElement(e, o) }); ok && have.Owner == e.Owner {
 			f.Elements = append(f.Elements, e)
