@@ -47,7 +47,8 @@ func (m *machine) dumpOf(name string, h *netns.Handle) string {
 		for _, l := range links {
 			lines = append(lines, fmt.Sprintf("link %s mtu %d up %t", l.Name, l.MTU, l.Flags&net.FlagUp != 0))
 		}
-		out, err := exec.Command("sh", "-c", "ip -o -4 addr; ip -4 route show table all; tc qdisc; nft -s list ruleset; grep . /proc/sys/net/core/somaxconn").CombinedOutput()
+		const looks = "ip -o -4 addr; ip -4 route show table all; tc qdisc; nft -s list ruleset; grep . /proc/sys/net/core/somaxconn"
+		out, err := exec.Command("sh", "-c", looks).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("look at %s: %w\n%s", name, err, out)
 		}

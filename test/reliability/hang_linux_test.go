@@ -87,8 +87,8 @@ func (m *machine) gone() {
 // begun is the file that a plugin makes when it has begun.
 func (m *machine) begun() string { return m.path("ns", "begun") }
 
-// interrupted does something under a context whose deadline passes, if it is to, when a plugin has begun. It returns how long that took from there
-// on.
+// interrupted does something under a context whose deadline passes, if it is to, when a plugin has begun. It returns how long that
+// took from there on.
 func (m *machine) interrupted(late bool, do func(context.Context) error) (took time.Duration, err error) {
 	m.Helper()
 	ctx, cancel := context.WithCancelCause(m.Context())
@@ -199,7 +199,8 @@ func TestHangingIPAM(t *testing.T) {
 	bridge := m.bridge()
 	bridge["ipam"] = map[string]any{"type": "wild-ipam"}
 	taken := m.path("taken")
-	m.script("wild-ipam", fmt.Sprintf("case $CNI_COMMAND in\nADD) touch %[1]s %[2]s; %[3]s;;\nDEL) rm -f %[1]s;;\nesac", taken, m.begun(), ignoresTERM))
+	m.script("wild-ipam", fmt.Sprintf("case $CNI_COMMAND in\nADD) touch %[1]s %[2]s; %[3]s;;\nDEL) rm -f %[1]s;;\nesac",
+		taken, m.begun(), ignoresTERM))
 	m.newPod(subject)
 	list := m.list(bridge)
 	_, err := m.interrupted(true, func(ctx context.Context) error {

@@ -222,7 +222,8 @@ func TestFoldersTakenAway(t *testing.T) {
 // the attachment all the same.
 func TestDamagedOriginals(t *testing.T) {
 	for name, content := range map[string]string{
-		"empty": "", "half": `{"mtu":15`, "zeros": "\x00\x00\x00\x00", "another's": `{"mtu":1300,"network":"other","containerID":"x","ifName":"eth9"}`,
+		"empty": "", "half": `{"mtu":15`, "zeros": "\x00\x00\x00\x00",
+		"another's":       `{"mtu":1300,"network":"other","containerID":"x","ifName":"eth9"}`,
 		"an-earlier-boot": `{"mtu":1300,"network":"net","containerID":"subject","ifName":"eth0"}`,
 	} {
 		for _, after := range []bool{false, true} {
