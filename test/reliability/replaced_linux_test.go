@@ -195,6 +195,7 @@ func TestFoldersTakenAway(t *testing.T) {
 			m.must(err)
 			m.must(os.RemoveAll(m.path(folder)))
 			m.must(s.DelNetworkList(t.Context(), list, m.attachment(subject, 0)))
+			m.newPod(subject) // its sysctls can't be put back without the folder of originals
 			// What the bystander had in the folder is gone with it.
 			want := slices.DeleteFunc(strings.Split(clean, "\n"), func(line string) bool { return strings.HasPrefix(line, "file "+folder+"/") })
 			got := strings.Split(m.dump(), "\n")
@@ -207,7 +208,6 @@ func TestFoldersTakenAway(t *testing.T) {
 			if folder == "state" {
 				return // nobody knows any more that the bystander has its address
 			}
-			m.newPod(subject)
 			res, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)
 			if addr := res.IPs[0].Address.Addr().String(); addr == "10.99.0.2" {
