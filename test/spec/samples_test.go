@@ -22,6 +22,8 @@ type sample struct {
 	// damage is what CHECK has to find; the words POD, IF, VETH and ADDR stand for the pod's namespace, its interface, the
 	// host's end and the first address.
 	damage []damage
+	// damaged are the members with which there is all that damage breaks; "" is conf.
+	damaged string
 	// changes are what later plugins may do without CHECK minding.
 	changes []string
 	// full are the members of a configuration that has one address; "" for a plugin that gives none.
@@ -97,7 +99,8 @@ func rows() []sample {
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip addr add 203.0.113.7/32 dev IF", "pod ip link add other type veth"},
 		},
 		{
-			typ: "firewall", role: chained, conf: `"ingressPolicy":"isolated"`, invalid: `"ingressPolicy":"closed"`, unchanged: `"ingressPolicy":"open"`,
+			typ: "firewall", role: chained, conf: `"ingressPolicy":"open"`, invalid: `"ingressPolicy":"closed"`,
+			damaged: `"ingressPolicy":"isolated"`, // which needs the interfaces that results tell since 0.3.0
 			damage: []damage{
 				{"no-rules", "PL16", []string{"host nft flush ruleset"}},
 				{"no-chain", "PL16", []string{"host nft flush chain inet cleat firewall"}},
