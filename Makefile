@@ -13,8 +13,9 @@ PACKAGES  := ./...
 FUZZTIME  ?= 5s
 CRASH     ?= -crash.chains=all -crash.time=0 -crash.kills=500 -crash.rounds=20 -crash.workers=4
 N         ?= 2000
+RELIABILITY ?= -reliability.every -reliability.rounds=50 -reliability.walks=20 -reliability.steps=200
 
-.PHONY: help demo build test check bench bench1 install race fuzz crash soak interop fmt vet staticcheck fix cross tidy generated clean
+.PHONY: help demo build test check bench bench1 install race fuzz crash soak reliability interop fmt vet staticcheck fix cross tidy generated clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t what; do printf '  make %-12s %s\n' "$$t" "$$what"; done
@@ -63,6 +64,13 @@ race: ## all tests with the race detector
 interop: ## our plugins under the reference runtime and the reverse
 	@scripts/setup peers
 	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) ./test/peers/ | $(SUM)
+	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) -run '^TestModelWithTheReference$$' ./test/reliability | $(SUM)
+
+versus: ## how fast, on a machine that does nothing else: against the reference, the kernel alone, and an empty host; PAIRS=40
+	@scripts/setup peers
+	@CLEAT_TIMED=1 $(GO) test -v -count=1 -run 'TestChainIsNearTheFloor|TestChainAmongMany' -exec $(SANDBOX) ./internal/kernel/
+	@CLEAT_TIMED=1 CLEAT_PEERS=$$(scripts/peers) $(GO) test -v -count=1 -tags peers -run TestVersus -exec $(SANDBOX) \
+		./test/peers/ -versus.pairs=$(or $(PAIRS),40)
 
 bench: ## the benchmarks, ten rounds, for benchstat
 	@scripts/setup test
@@ -78,9 +86,13 @@ crash: ## kill and fail the programs at every system call, in every way, for hou
 	@scripts/setup peers
 	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/crash $(CRASH)
 
-soak: ## N pairs of ADD and DEL of the whole chain in one process, with the race detector, some killed; nothing grows (N=20000 takes a quarter of an hour)
+soak: ## N pairs of ADD and DEL of the whole chain in one process, with the race detector, some killed; nothing grows (N=20000 takes a quarter of an hour or more)
 	@scripts/setup test
 	@$(GO) test -race -count=1 -timeout 0 -v -run '^TestSoak$$' -exec $(SANDBOX) ./test/reliability -reliability.soak=$(N)
+
+reliability: ## deadlines, power cuts, boots, cold ADDs and random walks at length; docs/reliability.md
+	@scripts/setup test
+	@$(GO) test -count=1 -timeout 0 -v -exec $(SANDBOX) ./test/reliability $(RELIABILITY)
 
 install: build ## cleat and cleatd, the plugins with a link for each (INSTALLFLAGS=--force: also in place of others), and a default network if there is none
 	@install -d $(DESTDIR)$(PREFIX)/bin

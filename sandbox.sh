@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs a command in network and mount namespaces of its own, with an empty
-# /run/netns and /var/lib/cni, so that kernel tests never touch the host's:
+# /run/netns and /var/lib/cni, and without the system's message bus, so that kernel tests never touch the host's:
 #
 #	go test -exec "$PWD/sandbox.sh" ./internal/kernel
 #
@@ -15,6 +15,8 @@ exec unshare $flags --propagation private -- sh -c '
 		mkdir -p "$dir" 2>/dev/null || true
 		[ -d "$dir" ] && mount -t tmpfs -o mode=0755 tmpfs "$dir"
 	done
+	[ ! -d /run/dbus ] || mount -t tmpfs -o mode=0755 tmpfs /run/dbus
+	unset DBUS_SYSTEM_BUS_ADDRESS
 	ip link set lo up
 	CLEAT_SANDBOX=1 exec "$@"
 ' sandbox "$@"

@@ -105,7 +105,7 @@ func (c *CNI) add(ctx context.Context, op *operation, cookie func() uint64) (*cn
 	}
 	rec := &record{
 		key: op.key(), netns: op.rt.NetNS, args: op.rt.Args, caps: op.caps, config: op.list.Bytes,
-		added: c.now().UTC(), bootID: c.bootID, list: op.list.effective(), cookie: cookie(),
+		added: c.now().UTC(), bootID: c.bootID, list: op.list.effective(), cookie: cookie(), schema: c.schema,
 	}
 	if rec.config == nil {
 		rec.config = rec.list

@@ -127,6 +127,9 @@ func (c *CNI) state(e *entry, a *NetworkAttachment) AttachmentState {
 	switch {
 	case a.Err != nil:
 		return StateBroken
+	case c.refuseNewer(e) != nil:
+		a.Err = c.refuseNewer(e)
+		return StateBroken
 	case e.intent && c.locked(e.rec.containerID):
 		return StateAdding
 	case e.intent:

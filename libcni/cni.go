@@ -2,6 +2,7 @@ package libcni
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/filelock"
+	"github.com/cleat-cni/cleat/netstate"
 )
 
 // The folders used where a [Config] names none.
@@ -42,6 +44,9 @@ type Config struct {
 	// UndoTimeout bounds the undoing of a failed ADD, which has a context of its own. Default 20 s.
 	UndoTimeout time.Duration
 	Now         func() time.Time // default time.Now
+	// Schema is that of the records that are written, and up to which they are believed. Default netstate.Schema. Tests of an upgrade set
+	// another.
+	Schema int
 }
 
 // CNI runs the plugins of networks. It is safe for concurrent use.
@@ -55,6 +60,7 @@ type CNI struct {
 	undoTimeout time.Duration
 	now         func() time.Time
 	bootID      string
+	schema      int
 }
 
 // New returns a CNI. It touches nothing; folders are made when the first attachment needs them.
@@ -62,6 +68,7 @@ func New(cfg Config) (*CNI, error) {
 	c := &CNI{
 		dirs: cfg.PluginDirs, store: store{cfg.StateDir}, lockDir: cfg.LockDir, runner: cfg.Runner,
 		log: cfg.Log, bestEffort: cfg.BestEffort, undoTimeout: cfg.UndoTimeout, now: cfg.Now, bootID: readBootID(),
+		schema: cmp.Or(cfg.Schema, netstate.Schema),
 	}
 	if c.store.dir == "" {
 		c.store.dir = DefaultStateDir

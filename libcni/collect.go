@@ -85,7 +85,8 @@ func (c *CNI) collect(ctx context.Context, op *operation, args CollectArgs) ([]C
 	}
 	if args.DryRun {
 		would, err := c.collectPlugins(ctx, op, valid, args)
-		return append(gone, would...), errors.Join(append(errs, err)...)
+		void, voidErr := c.collectEmpty(op.list.Name, valid, would, true)
+		return slices.Concat(gone, would, void), errors.Join(append(errs, err, voidErr)...)
 	}
 	freed, err := c.collectGone(ctx, op, valid, gone)
 	errs = append(errs, err)
@@ -95,7 +96,34 @@ func (c *CNI) collect(ctx context.Context, op *operation, args CollectArgs) ([]C
 			freed = append(freed, f)
 		}
 	}
-	return freed, errors.Join(append(errs, err)...)
+	void, voidErr := c.collectEmpty(op.list.Name, valid, more, false)
+	return append(freed, void...), errors.Join(append(errs, err, voidErr)...)
+}
+
+// collectEmpty removes the records that hold nothing and are of nobody who is valid or of whom something was kept. Whose that is
+// isn't always known; then all stay.
+func (c *CNI) collectEmpty(network string, valid []cni.Attachment, seen []Collected, dryRun bool) ([]Collected, error) {
+	var keep []key
+	for _, a := range valid {
+		keep = append(keep, key{network, a.ContainerID, a.IfName})
+	}
+	for _, s := range seen {
+		if s.Kept && s.Owner.ContainerID == "" {
+			return nil, nil
+		}
+		if s.Kept {
+			keep = append(keep, key{network, s.Owner.ContainerID, s.Owner.IfName})
+		}
+	}
+	empty, err := c.store.empty(network, keep)
+	if err == nil && !dryRun {
+		err = c.store.drop(empty...)
+	}
+	var void []Collected
+	for _, e := range empty {
+		void = append(void, Collected{Kind: "record", Name: e.path, Owner: netstate.Owner{Network: network}, Why: "it is empty"})
+	}
+	return void, err
 }
 
 // sortOut tells the recorded attachments of a network that are to stay from those that are to go.
@@ -152,6 +180,8 @@ func (c *CNI) collectGone(ctx context.Context, op *operation, valid []cni.Attach
 // not finished never will be.
 func (c *CNI) whyDead(e *entry) string {
 	switch {
+	case c.refuseNewer(e) != nil:
+		return "" // its own release will tell
 	case e.rec.result == nil:
 		return "its ADD was not finished"
 	case c.liveness(e.rec) == dead:

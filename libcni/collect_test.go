@@ -20,6 +20,7 @@ import (
 type collectingRunner struct {
 	*fakeRunner
 	leases  []netstate.Owner
+	kept    []libcni.Collected
 	asked   []libcni.CollectArgs
 	fail    error
 	repairs [][]libcni.Call
@@ -48,7 +49,7 @@ func (r *collectingRunner) Collect(_ context.Context, calls []libcni.Call, how l
 	if !how.DryRun {
 		r.leases = left
 	}
-	return freed, r.fail
+	return append(freed, r.kept...), r.fail
 }
 
 func (r *collectingRunner) Repair(_ context.Context, calls []libcni.Call) ([]netstate.Difference, error) {
@@ -125,6 +126,46 @@ func TestCollectNetworkList(t *testing.T) {
 	again, err := k.CollectNetworkList(t.Context(), list, libcni.CollectArgs{})
 	if err != nil || len(again) > 0 {
 		t.Errorf("again: %v, %v", again, err)
+	}
+}
+
+// TestCollectEmptyRecords is the same where nobody says who is valid: what seems to be in use tells.
+func TestCollectEmptyRecords(t *testing.T) {
+	kept := func(id string) libcni.Collected {
+		return libcni.Collected{Kind: "lease", Kept: true, Owner: netstate.Owner{Network: "net1", ContainerID: id, IfName: "eth0"}}
+	}
+	for _, tc := range []struct {
+		name string
+		kept libcni.Collected
+		want []string
+	}{
+		{"nothing-kept", libcni.Collected{}, nil},
+		{"its-lease-kept", kept("killed"), []string{"net1-killed-eth0"}},
+		{"anothers-lease-kept", kept("c9"), nil},
+		{"unknown-kept", kept(""), []string{"net1-killed-eth0"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			k, r := newCollecting(t)
+			list := network(t, "1.1.0", "a")
+			if tc.kept.Kept {
+				r.kept = []libcni.Collected{tc.kept}
+			}
+			write(t, k.state+"/results/net1-killed-eth0", "")
+			dry, err := k.CollectNetworkList(t.Context(), list, libcni.CollectArgs{DryRun: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			freed, err := k.CollectNetworkList(t.Context(), list, libcni.CollectArgs{})
+			if diff := cmp.Diff(dry, freed); diff != "" || err != nil {
+				t.Errorf("error %v, freed (-dry run +in earnest)\n%s", err, diff)
+			}
+			if n := len(freed) - len(r.kept); n != 1-len(tc.want) {
+				t.Errorf("%d records are said to go: %+v", n, freed)
+			}
+			if records, _ := k.stored(t); !slices.Equal(records, tc.want) {
+				t.Errorf("records %v, want %v", records, tc.want)
+			}
+		})
 	}
 }
 

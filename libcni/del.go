@@ -66,6 +66,9 @@ func (c *CNI) checkDel(op *operation) error {
 
 // del is the part of DEL under the lock. rec and intent are what is known; both may be nil.
 func (c *CNI) del(ctx context.Context, op *operation, rec, intent *entry) error {
+	if err := c.refuseNewer(rec, intent); err != nil {
+		return err
+	}
 	op, prev := c.recorded(op, rec, intent)
 	calls := op.delCalls(len(op.list.Plugins), prev)
 	if rec == nil && intent == nil {

@@ -20,7 +20,7 @@ import (
 func smallDisk(t *testing.T, dir, options string) {
 	t.Helper()
 	sandbox.Require(t)
-	if err := errors.Join(os.MkdirAll(dir, 0o755), syscall.Mount("tmpfs", dir, "tmpfs", 0, options)); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o755), syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,"+options)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

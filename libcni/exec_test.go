@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/leaktest"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("LIBCNI_TEST_ADD"); dir != "" {
 		os.Exit(addForever(dir))
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // programs makes plugins of shell scripts that write down how they were called, in calls of dir.

@@ -32,6 +32,7 @@ type record struct {
 	bootID string
 	cookie uint64          // of the namespace; 0 is unknown
 	list   json.RawMessage // the list as it was run; nil if another library wrote the record
+	schema int             // of the state that belongs to it; 0 is 1, as of another library's
 	legacy bool            // a bare result, as the first libraries wrote it: it says nothing but result
 }
 
@@ -55,6 +56,7 @@ type wireExtra struct {
 	Added       time.Time       `json:"added"`
 	BootID      string          `json:"bootId,omitempty"`
 	NetNSCookie uint64          `json:"netnsCookie,string,omitempty"`
+	Schema      int             `json:"schema,omitempty"`
 	List        json.RawMessage `json:"list,omitempty"`
 }
 
@@ -67,7 +69,7 @@ func (r *record) encodeIntent() ([]byte, error) {
 	err := enc.Encode(wireRecord{
 		Kind: recordKind, ContainerID: r.containerID, Config: r.config, IfName: r.ifName, NetworkName: r.network,
 		NetNS: r.netns, Args: r.args, CapabilityArgs: r.caps,
-		Cleat: &wireExtra{Added: r.added, BootID: r.bootID, NetNSCookie: r.cookie, List: r.list},
+		Cleat: &wireExtra{Added: r.added, BootID: r.bootID, NetNSCookie: r.cookie, Schema: r.schema, List: r.list},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode record of %s: %w", r.key, err)
@@ -136,7 +138,7 @@ func decodeRecord(data []byte) (*record, error) {
 		r.result = nil
 	}
 	if x := w.Cleat; x != nil {
-		r.added, r.bootID, r.cookie, r.list = x.Added, x.BootID, x.NetNSCookie, x.List
+		r.added, r.bootID, r.cookie, r.schema, r.list = x.Added, x.BootID, x.NetNSCookie, x.Schema, x.List
 	}
 	if isNull(r.list) {
 		r.list = nil

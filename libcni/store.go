@@ -283,5 +283,30 @@ func (s store) sweep() error {
 	return errors.Join(errs...)
 }
 
+// empty returns the records of a network that hold nothing, but for those of keep. The reference library leaves one when it is
+// killed between making and writing it.
+func (s store) empty(network string, keep []key) ([]*entry, error) {
+	names, err := files(s.results())
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]bool{}
+	for _, k := range keep {
+		plain, _ := k.plainName()
+		kept[plain], kept[k.hashedName()] = true, true
+	}
+	var list []*entry
+	for _, name := range names {
+		path := filepath.Join(s.results(), name)
+		if !strings.HasPrefix(name, network+"-") || kept[name] {
+			continue
+		}
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			list = append(list, &entry{path: path})
+		}
+	}
+	return list, nil
+}
+
 // notBegun reports whether the entry is an intent that no plugin ran after.
 func notBegun(e *entry) bool { return e != nil && errors.Is(e.err, errNotBegun) }

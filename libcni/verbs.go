@@ -74,6 +74,9 @@ func (c *CNI) checkCalls(op *operation) ([]Call, error) {
 	case e.err != nil:
 		return nil, e.err
 	}
+	if err := c.refuseNewer(e); err != nil {
+		return nil, err
+	}
 	if op.rt.Args == nil {
 		op.rt.Args = e.rec.args
 	}
@@ -123,8 +126,8 @@ func (c *CNI) GetStatusNetworkList(ctx context.Context, list *NetworkConfigList)
 type GCArgs struct {
 	// ValidAttachments are kept, all others of the network are freed. Empty means that none is valid.
 	ValidAttachments []cni.Attachment
-	// Since is when ValidAttachments was put together: an attachment whose ADD returned later is kept, since it can't
-	// be in there. Default: the time of the call.
+	// Since is when ValidAttachments was put together, or, if there were ADDs whose return the caller had not noted by then, when the
+	// first of them began: an attachment whose ADD was done later is kept, since it can't be in there. Default: the time of the call.
 	Since time.Time
 }
 
@@ -186,6 +189,12 @@ func (c *CNI) gc(ctx context.Context, op *operation, valid []cni.Attachment, sin
 			errs = append(errs, fmt.Errorf("delete %s/%s: %w", a.ContainerID, a.IfName, err))
 		}
 	}
+	var keep []key
+	for _, a := range valid {
+		keep = append(keep, key{op.list.Name, a.ContainerID, a.IfName})
+	}
+	empty, err := c.store.empty(op.list.Name, keep)
+	errs = append(errs, err, c.store.drop(empty...))
 	if cni.AtLeast(op.list.CNIVersion, cni.VerbGC.Since()) {
 		calls, err := op.gcCalls(valid)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -307,6 +308,24 @@ func TestGCKeepsWhatWasBeingAdded(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"DEL a", "GC a"}, k.lines()); diff != "" {
 		t.Errorf("calls of a GC with a later list (-want +got):\n%s", diff)
+	}
+}
+
+// TestGCSweepsEmptyRecords of the network, but for those of valid attachments; others that can't be read stay.
+func TestGCSweepsEmptyRecords(t *testing.T) {
+	k := newKit(t)
+	list := network(t, "1.1.0", "a")
+	for _, name := range []string{list.Name + "-valid-eth0", list.Name + "-killed-eth0", "other-killed-eth0"} {
+		write(t, k.state+"/results/"+name, "")
+	}
+	write(t, k.state+"/results/"+list.Name+"-odd-eth0", "{")
+	valid := &libcni.GCArgs{ValidAttachments: []cni.Attachment{{ContainerID: "valid", IfName: "eth0"}}}
+	if err := k.GCNetworkList(t.Context(), list, valid); err != nil {
+		t.Fatal(err)
+	}
+	left := []string{list.Name + "-odd-eth0", list.Name + "-valid-eth0", "other-killed-eth0"}
+	if records, _ := k.stored(t); !slices.Equal(records, left) {
+		t.Errorf("records %v, want %v", records, left)
 	}
 }
 

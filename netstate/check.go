@@ -36,6 +36,7 @@ func (s State) Check() error {
 		CheckEach(s.Filters, func(f Filter) error {
 			return errors.Join(checkPlace(f.Place), CheckName(f.Dev), CheckName(f.To))
 		}),
+		CheckEach(s.Sources, checkSource),
 		CheckEach(s.Flows, checkFlow),
 	)
 }
@@ -189,8 +190,21 @@ func checkSysctl(s Sysctl) error {
 	return errors.Join(errs...)
 }
 
+// checkSource wants one address, in the form in which firewalld is asked for it again.
+func checkSource(s Source) error {
+	switch {
+	case s.Zone == "" || strings.ContainsFunc(s.Zone, unicode.IsControl):
+		return fmt.Errorf("%q is no name of a zone", s.Zone)
+	case !s.Prefix.IsSingleIP() || s.Prefix.Addr().Is4In6() || s.Prefix.Addr().Zone() != "":
+		return fmt.Errorf("%s is not one address", s.Prefix)
+	}
+	return nil
+}
+
 func checkFlow(f Flow) error {
 	switch {
+	case f.Protocol == "" && f.Port == 0 && f.Addr.IsValid() && f.Addr.Is6() == f.IPv6:
+		return nil
 	case !slices.Contains([]string{"udp", "tcp", "sctp"}, f.Protocol):
 		return fmt.Errorf("unknown protocol %q", f.Protocol)
 	case f.Port < 1 || f.Port > 65535:

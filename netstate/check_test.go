@@ -48,6 +48,9 @@ func TestCheck(t *testing.T) {
 		}, "no address"},
 		{"qdisc", func(s *netstate.State) { s.Qdiscs = []netstate.Qdisc{{Place: pod, Dev: "eth0", Kind: "tbf"}} }, "tbf needs"},
 		{"filter", func(s *netstate.State) { s.Filters = []netstate.Filter{{Place: pod, Dev: "eth0"}} }, "no name"},
+		{"source-zone", func(s *netstate.State) { s.Sources[0].Zone = "a\nb" }, "no name of a zone"},
+		{"source-none", func(s *netstate.State) { s.Sources[0].Prefix = netip.Prefix{} }, "not one address"},
+		{"source-subnet", func(s *netstate.State) { s.Sources[1].Prefix = netip.MustParsePrefix("fd00::/64") }, "not one address"},
 		{"flow", func(s *netstate.State) { s.Flows[0].Port = 0 }, "port 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

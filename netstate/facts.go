@@ -19,6 +19,10 @@ type Query struct {
 	Tables   []Table
 	// Forward: which families have a chain FORWARD in iptables' table filter.
 	Forward bool
+	// Firewalld: whether firewalld answers on the system bus.
+	Firewalld bool
+	// PodID: which namespace the pod's is.
+	PodID bool
 }
 
 // Ref names a link.
@@ -39,6 +43,10 @@ type Facts struct {
 	Elements   []Element // those that are there
 	// Forward are the families, ip and ip6, of which it was asked and is true.
 	Forward []string
+	// Firewalld: it was asked, and firewalld answers.
+	Firewalld bool
+	// PodID is a number that no other namespace has in this boot; "" if it was not asked or the kernel has none (before Linux 5.14).
+	PodID string
 }
 
 // Link returns the link of that name, if it was seen.

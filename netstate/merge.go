@@ -26,6 +26,7 @@ func Merge(states ...State) State {
 		all.Elements = union(all.Elements, s.Elements)
 		all.IptablesChains = union(all.IptablesChains, s.IptablesChains)
 		all.IptablesRules = union(all.IptablesRules, s.IptablesRules)
+		all.Sources = union(all.Sources, s.Sources)
 		all.Flows = union(all.Flows, s.Flows)
 		for _, t := range s.Tables {
 			all.Tables = mergeTable(all.Tables, t)

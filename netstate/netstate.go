@@ -65,6 +65,7 @@ func PlaceOf(o Object) Place {
 // was seen. The order of the slices is the order in which they are made.
 type State struct {
 	Owner      Owner       `json:"owner,omitzero"` // of what is not Shared
+	PodID      string      `json:"-"`              // of what is kept for a pod: [Facts.PodID]
 	Leases     []Lease     `json:"leases,omitzero"`
 	Links      []Link      `json:"links,omitzero"`
 	Sysctls    []Sysctl    `json:"sysctls,omitzero"`
@@ -80,7 +81,9 @@ type State struct {
 	// names, since a table is read as a whole anyway.
 	IptablesChains []IptablesChain `json:"iptablesChains,omitzero"`
 	IptablesRules  []IptablesRule  `json:"iptablesRules,omitzero"`
-	Flows          []Flow          `json:"flows,omitzero"` // conntrack entries that must not exist
+	// What firewalld holds. On removal everything that the owner has there goes, if there is any of these.
+	Sources []Source `json:"sources,omitzero"`
+	Flows   []Flow   `json:"flows,omitzero"` // conntrack entries that must not exist
 }
 
 // Link is a network interface.
@@ -279,8 +282,16 @@ type Element struct {
 	Lives string `json:"lives,omitzero"`
 }
 
+// Source is an address that firewalld is to treat as its zone says, in what runs and not in its permanent configuration.
+type Source struct {
+	Zone   string       `json:"zone,omitzero"`
+	Prefix netip.Prefix `json:"prefix,omitzero"` // of one address; zero, on removal, is whatever the owner has
+	Owner  Owner        `json:"owner,omitzero"`
+}
+
 // Flow selects conntrack entries by their original destination, to be forgotten when a
-// state is applied and when it is removed.
+// state is applied and when it is removed. With neither protocol nor port it selects all that come from Addr or are answered by it, what the
+// last who had the address left; on IPv6 those are looked for when a state is removed.
 type Flow struct {
 	Protocol string     `json:"protocol,omitzero"` // udp
 	Addr     netip.Addr `json:"addr,omitzero"`     // original destination; zero is any of the family

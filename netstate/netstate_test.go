@@ -2,6 +2,7 @@ package netstate_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,8 @@ func sample() netstate.State {
 		IptablesRules: []netstate.IptablesRule{
 			{Family: "ip", Table: "nat", Chain: "PREROUTING", Rule: "-m addrtype --dst-type LOCAL -j CLEAT-HOSTPORTS"},
 			{Family: "ip", Table: "nat", Chain: "CLEAT-HOSTPORTS", Rule: "-p tcp --dport 8080 -j CLEAT-tcp-8080", First: true, Owner: owner, Lives: "link veth1"}},
+		Sources: []netstate.Source{{Zone: "trusted", Prefix: netip.MustParsePrefix("10.88.0.5/32"), Owner: owner},
+			{Zone: "trusted", Prefix: netip.MustParsePrefix("fd00::5/128")}},
 		Flows: []netstate.Flow{{Protocol: "udp", Port: 53, Addr: netip.MustParseAddr("192.0.2.1")}},
 	}
 }
@@ -61,6 +64,8 @@ host iptables ip nat chain KUBE-SETMASQ foreign
 host iptables ip nat chain CLEAT-tcp-8080 owner MARK
 host iptables ip nat chain PREROUTING rule -m addrtype --dst-type LOCAL -j CLEAT-HOSTPORTS
 host iptables ip nat chain CLEAT-HOSTPORTS rule -p tcp --dport 8080 -j CLEAT-tcp-8080 first owner MARK
+host firewalld zone trusted source 10.88.0.5/32 owner MARK
+host firewalld zone trusted source fd00::5/128
 host flow none ip udp daddr 192.0.2.1 dport 53
 `, "MARK", mark)
 	if diff := cmp.Diff(want, sample().String()); diff != "" {
@@ -85,6 +90,12 @@ func TestMerge(t *testing.T) {
 	}
 	if len(a.Tables[0].Chains[0].Rules) != 1 {
 		t.Error("Merge changed its argument")
+	}
+	if m := netstate.Merge(a, netstate.State{Sources: slices.Clone(a.Sources[1:])}, a); !slices.Equal(m.Sources, a.Sources) {
+		t.Errorf("sources merged: %v", m.Sources)
+	}
+	if got, want := (netstate.Source{Zone: "x"}).Key(), "host firewalld zone x source any"; got != want {
+		t.Errorf("a source of no address is %q, want %q", got, want)
 	}
 	if m.Owner != owner {
 		t.Errorf("owner %v", m.Owner)

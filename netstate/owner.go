@@ -48,8 +48,9 @@ func (o Owner) String() string {
 	return o.Network + "/" + o.ContainerID + "/" + o.IfName
 }
 
-// ParseMark reads a comment that [Owner.Comment] wrote: the mark, and the names if they are there.
+// ParseMark reads a comment that [Owner.Comment] wrote, or [Owner.CommentOf] in whatever schema: the mark, and the names if they are there.
 func ParseMark(comment string) (mark string, o Owner, ok bool) {
+	_, comment = SchemaOf(comment)
 	fields := strings.Fields(comment)
 	if len(fields) == 0 || !isMark(fields[0]) {
 		return "", Owner{}, false

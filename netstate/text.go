@@ -37,6 +37,7 @@ func (s State) Objects() []Object {
 	all = appendObjects(all, s.Elements)
 	all = appendObjects(all, s.IptablesChains)
 	all = appendObjects(all, s.IptablesRules)
+	all = appendObjects(all, s.Sources)
 	return appendObjects(all, s.Flows)
 }
 
@@ -352,6 +353,24 @@ func setOrMap(data []string) string {
 
 func concat(parts []string) string { return strings.Join(parts, " . ") }
 
+// Key is `host firewalld zone trusted source 10.88.0.5/32`.
+func (o Source) Key() string {
+	what := "any"
+	if o.Prefix.IsValid() {
+		what = o.Prefix.String()
+	}
+	return newLine(Host, "firewalld", "zone", o.Zone, "source", what).String()
+}
+
+// String is the canonical line.
+func (o Source) String() string {
+	s := o.Key()
+	if !o.Owner.IsZero() {
+		s += " owner " + o.Owner.Mark()
+	}
+	return s
+}
+
 // Key is the flow.
 func (o Flow) Key() string { return o.String() }
 
@@ -360,6 +379,9 @@ func (o Flow) String() string {
 	family := "ip"
 	if o.IPv6 {
 		family = "ip6"
+	}
+	if o.Protocol == "" && o.Port == 0 {
+		return newLine(Host, "flow", "none", family, "of", o.Addr.String()).String()
 	}
 	l := newLine(Host, "flow", "none", family, o.Protocol)
 	wordAddr(l, "daddr", o.Addr)

@@ -132,8 +132,9 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 		return err
 	}
 	state := merged(r.plans)
+	state.Flows = append(state.Flows, ofPodAddrs(state)...)
 	r.engine.log.Debug("apply", "state", state.String())
-	kept, err := r.keepOriginals()
+	kept, err := r.keepOriginals(ctx, session)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func codeOf(err error) cni.Code {
 		return CodeDifferent
 	case errors.Is(err, netstate.ErrExist):
 		return cni.CodeInvalidEnvironment
-	case errors.Is(err, netstate.ErrExhausted), errors.Is(err, netstate.ErrInUse),
+	case errors.Is(err, netstate.ErrExhausted), errors.Is(err, netstate.ErrInUse), errors.Is(err, netstate.ErrNewer),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return cni.CodeTryAgain
 	case errors.Is(err, netstate.ErrUnsupported):
@@ -129,6 +129,8 @@ func hintOf(err error) string {
 	switch {
 	case differs:
 		return "cleat repair puts back what is missing"
+	case errors.Is(err, netstate.ErrNewer):
+		return "use that release, or a later one, for this attachment; new ones can be added by this one"
 	case errors.Is(err, netstate.ErrOtherForm):
 		return "somebody else made it, or another version: remove it and add again; cleat repair puts back what running attachments need of it"
 	case errors.Is(err, netstate.ErrExist):

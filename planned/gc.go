@@ -75,6 +75,9 @@ func (v *ipamVerbs) collect(ctx context.Context, req *plugin.Request, valid []ne
 		return nil, nil
 	}
 	leases, err := v.engine.leases.Collect(ctx, v.def.store(req), valid, dryRun)
+	if !dryRun {
+		v.engine.forgetLast(ctx, leases)
+	}
 	freed := make([]netstate.Freed, len(leases))
 	for i, l := range leases {
 		freed[i] = netstate.Freed{Object: l.String(), Mark: l.Owner.Mark(), Owner: l.Owner}

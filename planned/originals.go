@@ -16,7 +16,7 @@ type kept struct {
 
 // keepOriginals stores how things are that the plans change and that may outlive the attachment, before they are changed. It returns what
 // this call stored.
-func (r *listRun) keepOriginals() ([]kept, error) {
+func (r *listRun) keepOriginals(ctx context.Context, session Session) ([]kept, error) {
 	var all []kept
 	for i, p := range r.plans {
 		s, dir := p.Originals, r.bound[i].dir
@@ -24,7 +24,10 @@ func (r *listRun) keepOriginals() ([]kept, error) {
 			continue
 		}
 		s.Owner = p.State.Owner
-		fresh, err := r.engine.originals.Save(dir, s)
+		fresh, err := false, error(nil)
+		if s.PodID, err = podID(ctx, session); err == nil {
+			fresh, err = r.engine.originals.Save(dir, s)
+		}
 		if err != nil {
 			return nil, errors.Join(at(r.steps[i], "keep originals", err), r.engine.forget(all))
 		}
@@ -63,6 +66,10 @@ func (e *Engine) restore(ctx context.Context, steps []Step, left leftover) {
 		if err != nil {
 			e.log.Warn("nothing is put back", "plugin", step.Def.Info.Type, "why", err)
 		}
+		if left.isOther(ctx, s) {
+			e.log.Warn("nothing is put back", "plugin", step.Def.Info.Type, "why", "the namespace is another one than at ADD")
+			s = netstate.State{}
+		}
 		for _, one := range left.back(s) {
 			err := left.asIsUp(ctx, &one)
 			if err == nil {
@@ -72,10 +79,28 @@ func (e *Engine) restore(ctx context.Context, steps []Step, left leftover) {
 				e.log.Warn("not put back", "plugin", step.Def.Info.Type, "why", err)
 			}
 		}
+		if context.Cause(ctx) != nil {
+			return // the DEL fails, and the next one puts back what this one could not
+		}
 		if err := e.originals.Remove(b.dir, owner); err != nil {
 			e.log.Warn("originals are left", "plugin", step.Def.Info.Type, "why", err)
 		}
 	}
+}
+
+// podID asks which namespace the pod's is.
+func podID(ctx context.Context, session Session) (string, error) {
+	seen, err := session.Observe(ctx, netstate.Query{PodID: true})
+	return seen.PodID, err
+}
+
+// isOther reports whether the pod's namespace is known not to be the one that s was kept for: a path may name another one by now.
+func (l leftover) isOther(ctx context.Context, s netstate.State) bool {
+	if s.PodID == "" || !l.inPod {
+		return false
+	}
+	id, err := podID(ctx, l.Session)
+	return err == nil && id != "" && id != s.PodID
 }
 
 // asIsUp leaves the links of s up or down as they are.

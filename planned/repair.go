@@ -3,6 +3,7 @@ package planned
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 
 	"github.com/cleat-cni/cleat/netstate"
@@ -82,7 +83,24 @@ func (v *ipamVerbs) retake(ctx context.Context, req *plugin.Request) error {
 		}
 	}
 	_, err = v.engine.leases.Reserve(ctx, a.Pool, owner, false)
-	return err
+	if !errors.Is(err, netstate.ErrExist) {
+		return err
+	}
+	// A store that was lost as a whole brings back the leases of those who live, and so this one, when it is used again.
+	held, heldErr := v.engine.leases.Held(ctx, a.Pool, owner)
+	if heldErr == nil && holdsAll(held, a.Pool.Want) {
+		return nil
+	}
+	return errors.Join(err, heldErr)
+}
+
+func holdsAll(held []netstate.Lease, want []netip.Addr) bool {
+	for _, a := range want {
+		if !slices.ContainsFunc(held, func(l netstate.Lease) bool { return l.Addr == a }) {
+			return false
+		}
+	}
+	return true
 }
 
 // repair is what has to go and what has to come.
@@ -114,6 +132,7 @@ func newRepair(want netstate.State, diffs []netstate.Difference) *repair {
 	r.away.Qdiscs, r.back.Qdiscs = split(r, want.Qdiscs)
 	r.away.Filters, r.back.Filters = split(r, want.Filters)
 	r.iptables()
+	_, r.back.Sources = split(r, want.Sources) // one that is there is there in no other form
 	return r
 }
 

@@ -192,6 +192,8 @@ func lackHint(o netstate.Object) string {
 		case o.Kind != "":
 			return "load the kernel's module for it (modprobe " + o.Kind + "), or use another kernel"
 		}
+	case netstate.Source:
+		return "firewall-cmd --get-zones lists the zones that there are; systemctl start firewalld if it does not run"
 	case netstate.Qdisc:
 		return "load the kernel's module for it (modprobe sch_" + o.Kind + "), or use another kernel"
 	case netstate.Addr:

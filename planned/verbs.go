@@ -77,6 +77,7 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	all := netstate.Merge(states...)
 	sweep = sweep || elsewhere(ctx, session, all)
 	e.restore(ctx, steps, leftover{session, inPod, all})
+	all.Flows = append(all.Flows, ofPodAddrs(all)...)
 	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
 	if err := session.Remove(ctx, all, sweep); err != nil {
 		return at(steps[0], "remove", err)
@@ -99,8 +100,8 @@ func elsewhere(ctx context.Context, session Session, s netstate.State) bool {
 	if len(s.Elements) == 0 {
 		return false
 	}
-	missing, err := session.Diff(ctx, netstate.State{Owner: s.Owner, Elements: s.Elements})
-	return err != nil || len(missing) > 0
+	seen, err := session.Observe(ctx, netstate.Query{Tables: s.Tables, Elements: s.Elements})
+	return err != nil || len(seen.Elements) < len(s.Elements)
 }
 
 // leftState is what an ADD of the step may have left, as far as it can be named now, and whether the
@@ -151,5 +152,6 @@ func named(o netstate.Owner) netstate.State {
 		},
 		Tables:         []netstate.Table{{Family: "inet", Name: netstate.TableName}, {Family: "bridge", Name: netstate.TableName}},
 		IptablesChains: append(netstate.IptablesPlaces("nat", ""), netstate.IptablesPlaces("filter", "")...),
+		Sources:        []netstate.Source{{}},
 	}
 }

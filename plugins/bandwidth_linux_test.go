@@ -101,7 +101,6 @@ func TestB067BandwidthOfForeignVeths(t *testing.T) {
 	m.Run(m.Host, "ip link add cali1 mtu 1400 type veth peer name eth0 netns "+traffic.Inherited(p.ns))
 	m.Run(m.Host, "ip link add link up0 name mac0 type macvlan")
 	m.Run(m.Host, "ip link set mac0 netns "+traffic.Inherited(p.ns))
-	before := m.Run(m.Host, "ip -br link") + m.Run(m.Host, "tc qdisc show")
 	for name, prev := range map[string]*cni.Result{
 		"no-interfaces":     {},
 		"sandbox-is-a-name": {Interfaces: []cni.Interface{{Name: "cali1"}, {Name: "eth0", Sandbox: "pod"}}},
@@ -122,7 +121,18 @@ func TestB067BandwidthOfForeignVeths(t *testing.T) {
 		m.Run(m.Host, "tc qdisc del dev cali1 root")
 		m.Run(m.Host, "tc qdisc del dev cali1 ingress")
 	}
+	// The ifb goes too where the veth has gone before, and a DEL that has nothing to do is fine.
+	p.prev = &cni.Result{}
+	m.add(t, p.attachment)
+	m.Run(m.Host, "ip link del cali1")
+	for range 2 {
+		m.del(t, p.attachment)
+	}
+	if left := m.Run(m.Host, "ip -br link"); strings.Contains(left, "bwp") {
+		t.Errorf("after DEL without the veth:\n%s", left)
+	}
 	macvlan := &attachment{network: only, pod: 2, ifName: "mac0", netns: p.netns, prev: &cni.Result{Interfaces: []cni.Interface{{Name: "mac0", Sandbox: p.netns}}}}
+	before := m.Run(m.Host, "ip -br link") + m.Run(m.Host, "tc qdisc show")
 	if err := m.tryAdd(t, macvlan); cni.CodeOf(err) != cni.CodeInvalidConfig || !strings.Contains(err.Error(), "no end on the host") {
 		t.Errorf("ADD on a macvlan: %v", err)
 	}

@@ -61,3 +61,32 @@ func TestB053BadHostIP(t *testing.T) {
 		})
 	}
 }
+
+// TestB065Tuned: what is no value of the pod's network, and what is no MAC, is refused before anything is made; a dot in an interface's name
+// is one.
+func TestB065Tuned(t *testing.T) {
+	tuned := func(options string) string {
+		return `{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"bridge"},{"type":"tuning","dataDir":"` + t.TempDir() + `",` + options + `}]}`
+	}
+	for name, tc := range map[string]struct{ options, why string }{
+		"kernel":        {`"sysctl":{"net.ipv4.conf.IFNAME.arp_filter":"1","kernel.panic":"1"}`, `"kernel.panic" is not below net`},
+		"path":          {`"sysctl":{"../../x":"1"}`, `"../../x" is not below net`},
+		"path-inside":   {`"sysctl":{"net/ipv4/../../kernel/panic":"1"}`, "is not below net"},
+		"path-dots":     {`"sysctl":{"net.ipv4.//.//.kernel.panic":"1"}`, "is not below net"},
+		"two-spellings": {`"sysctl":{"net.core.somaxconn":"1","net/core/somaxconn":"2"}`, "is there already"},
+		"mac":           {`"mac":"zz"`, "mac"},
+		"mac-multicast": {`"mac":"01:00:5e:00:00:01"`, "mac"},
+	} {
+		t.Run(name, func(t *testing.T) { refuses(t, tuned(tc.options), tc.why) })
+	}
+	m := newMemory()
+	a := m.pod(2, tuned(`"sysctl":{"net.ipv4.conf.IFNAME.arp_filter":"1"}`))
+	a.ifName = "eth0.100"
+	m.add(t, a)
+	if found := m.check(t, a); found != "" {
+		t.Errorf("CHECK: %s", found)
+	}
+	if text, err := m.kernel.DumpOf(a.netns); err != nil || !strings.Contains(text, "net/ipv4/conf/eth0.100/arp_filter value 1") {
+		t.Errorf("%v, the pod is\n%s", err, text)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/netns"
@@ -96,4 +98,40 @@ func (m *machine) expect(t *testing.T, calls []call) {
 	for _, c := range calls {
 		m.Expect(t, traffic.Call(c))
 	}
+}
+
+// made is what attachments make on the host, without what comes and goes by itself: the state of the bridge and of up0.
+func (m *machine) made() string {
+	m.t.Helper()
+	var kept []string
+	for line := range strings.Lines(m.rules() + m.Run(m.Host, "ip -o addr") + m.Run(m.Host, "ip -o link") +
+		m.Run(m.Host, "ip route show table all") + m.Run(m.Host, "ip -6 route show table all")) {
+		if !strings.Contains(line, "cni0") && !strings.Contains(line, "up0") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// leavesNothing checks that a DEL, whatever it is told, leaves what the first ADD and DEL left, and returns that.
+func (m *machine) leavesNothing(t *testing.T, network string, ports ...cni.PortMapping) (before string) {
+	t.Helper()
+	for i, forget := range []func(p *pod){
+		func(*pod) {},
+		func(*pod) {},
+		func(p *pod) { p.netns = "" },
+		func(p *pod) { p.prev = nil },
+		func(p *pod) { p.netns, p.prev, p.ports = "", nil, nil },
+	} {
+		p := m.attach(m.newPod(2, network, ports...))
+		forget(p)
+		m.del(t, p.attachment)
+		m.del(t, p.attachment)
+		if i == 0 {
+			before = m.made()
+		} else if diff := cmp.Diff(before, m.made()); diff != "" {
+			t.Errorf("run %d left something (-before +after):\n%s", i, diff)
+		}
+	}
+	return before
 }

@@ -76,41 +76,14 @@ func TestRoutedSeveralAddresses(t *testing.T) {
 func TestRoutedNothingIsLeft(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, m *machine) {
 		ports := []cni.PortMapping{tcp(8080, 80)}
-		text := func() string {
-			all := m.rules() + m.Run(m.Host, "ip route show table all") + m.Run(m.Host, "ip -6 route show table all") + m.Run(m.Host, "ip -o link")
-			var lines []string
-			for line := range strings.Lines(all) {
-				if !strings.Contains(line, "up0") && !strings.Contains(line, "lo") { // come and go by themselves
-					lines = append(lines, line)
-				}
-			}
-			return strings.Join(lines, "")
-		}
-		var before string
-		for i, forget := range []func(p *pod){
-			func(*pod) {},
-			func(*pod) {},
-			func(p *pod) { p.netns = "" },
-			func(p *pod) { p.prev = nil },
-			func(p *pod) { p.netns, p.prev, p.ports = "", nil, nil },
-		} {
-			p := m.attach(m.newPod(2, routedNetwork, ports...))
-			forget(p)
-			m.del(t, p.attachment)
-			m.del(t, p.attachment)
-			if i == 0 {
-				before = text()
-			} else if diff := cmp.Diff(before, text()); diff != "" {
-				t.Errorf("run %d left something (-before +after):\n%s", i, diff)
-			}
-		}
+		before := m.leavesNothing(t, routedNetwork, ports...)
 		taken := m.newPod(2, routedNetwork, ports...)
 		m.Run(taken.ns, "ip link add eth0 type bridge")
 		err := m.tryAdd(t, taken.attachment)
 		if !errors.Is(err, netstate.ErrExist) || !strings.Contains(err.Error(), "eth0") {
 			t.Errorf("ADD into a pod that has an eth0: %v", err)
 		}
-		if diff := cmp.Diff(before, text()); diff != "" {
+		if diff := cmp.Diff(before, m.made()); diff != "" {
 			t.Errorf("an ADD that failed left something (-before +after):\n%s", diff)
 		}
 	})

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/sandbox"
@@ -79,35 +77,7 @@ func testB061PodsTalk(t *testing.T, m *machine) {
 func TestB054NothingIsLeft(t *testing.T) { onEachBackend(t, testB054NothingIsLeft) }
 
 func testB054NothingIsLeft(t *testing.T, m *machine) {
-	ports := []cni.PortMapping{tcp(8080, 80), udp(5353, 53)}
-	text := func() string {
-		var lines []string
-		for line := range strings.SplitSeq(m.rules()+m.Run(m.Host, "ip -o addr")+m.Run(m.Host, "ip -o link"), "\n") {
-			// The bridge's state follows its ports', and up0's own address becomes usable in time.
-			if !strings.Contains(line, "cni0") && !strings.Contains(line, "scope link") {
-				lines = append(lines, line)
-			}
-		}
-		return strings.Join(lines, "\n")
-	}
-	var before string
-	for i, forget := range []func(p *pod){
-		func(*pod) {},
-		func(*pod) {},
-		func(p *pod) { p.netns = "" },
-		func(p *pod) { p.prev = nil },
-		func(p *pod) { p.netns, p.prev, p.ports = "", nil, nil },
-	} {
-		p := m.attach(m.newPod(2, podNetwork, ports...))
-		forget(p)
-		m.del(t, p.attachment)
-		m.del(t, p.attachment)
-		if i == 0 {
-			before = text()
-		} else if diff := cmp.Diff(before, text()); diff != "" {
-			t.Errorf("run %d left something (-before +after):\n%s", i, diff)
-		}
-	}
+	m.leavesNothing(t, podNetwork, tcp(8080, 80), udp(5353, 53))
 }
 
 func TestPortmapOptions(t *testing.T) {

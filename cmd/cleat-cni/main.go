@@ -22,11 +22,8 @@ import (
 	"github.com/cleat-cni/cleat/internal/agent/monitor"
 	"github.com/cleat-cni/cleat/internal/agent/pause"
 	"github.com/cleat-cni/cleat/internal/builtin"
-	"github.com/cleat-cni/cleat/internal/kernel"
-	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/engine"
 	"github.com/cleat-cni/cleat/internal/nearmiss"
-	"github.com/cleat-cni/cleat/internal/originals"
-	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
 	"github.com/cleat-cni/cleat/plugins"
 )
@@ -94,18 +91,7 @@ func chosen(args []string) string {
 }
 
 func newRunner() (*builtin.Runner, error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	k, err := kernel.New(kernel.Config{Log: log})
-	if err != nil {
-		return nil, err
-	}
-	store, err := leases.New(leases.Config{Log: log})
-	if err != nil {
-		return nil, err
-	}
-	return builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Env: os.Environ(), Stderr: os.Stderr, Log: log,
-	}), nil
+	return engine.New(engine.Options{Stderr: os.Stderr, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 }
 
 // list prints what a person wants to know who starts the program by hand.

@@ -7,17 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/cleat-cni/cleat/internal/builtin"
 	"github.com/cleat-cni/cleat/internal/cli"
-	"github.com/cleat-cni/cleat/internal/kernel"
-	"github.com/cleat-cni/cleat/internal/leases"
-	"github.com/cleat-cni/cleat/internal/originals"
-	"github.com/cleat-cni/cleat/libcni"
-	"github.com/cleat-cni/cleat/planned"
-	"github.com/cleat-cni/cleat/plugins"
+	"github.com/cleat-cni/cleat/internal/engine"
+	"github.com/cleat-cni/cleat/internal/program"
 )
 
 // version is set by the linker; without it the module's version is told.
@@ -29,7 +24,7 @@ func main() {
 	name, args := called(os.Args)
 	code := cli.Main(ctx, cli.Config{
 		Args: args, Env: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
-		Version: programVersion(), Program: programFile(), NewRunner: newRunner, EUID: os.Geteuid(),
+		Version: program.Version(version), Program: program.File(), NewRunner: newRunner, EUID: os.Geteuid(),
 		Cnitool: name == "cnitool",
 		Exec:    func(path string, argv []string) error { return syscall.Exec(path, argv, os.Environ()) },
 	})
@@ -46,39 +41,5 @@ func called(argv []string) (name string, args []string) {
 }
 
 func newRunner(o cli.RunnerOptions) (*builtin.Runner, error) {
-	k, err := kernel.New(kernel.Config{Host: o.Host, Log: o.Log})
-	if err != nil {
-		return nil, err
-	}
-	store, err := leases.New(leases.Config{StateDir: o.StateDir, Log: o.Log})
-	if err != nil {
-		return nil, err
-	}
-	return builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Mode: o.Mode, Answers: k.Answers,
-		Programs: libcni.NewExecRunner(os.Environ(), o.Stderr),
-		Env:      os.Environ(), Stderr: o.Stderr, Log: o.Log,
-	}), nil
-}
-
-func programVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
-}
-
-// programFile is this program's file; "" if that can't be told.
-func programFile() string {
-	path, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
+	return engine.New(engine.Options{Mode: o.Mode, StateDir: o.StateDir, Host: o.Host, Stderr: o.Stderr, Log: o.Log})
 }

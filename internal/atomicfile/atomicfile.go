@@ -29,6 +29,39 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
+// WriteAs is Write with a temporary file whose name is [TempName] of tag, so that whoever comes after a killed writer knows whose it
+// is. Only one may write with a tag at a time; what an earlier one left is replaced.
+func WriteAs(tag, path string, data []byte, perm fs.FileMode) error {
+	tmp := filepath.Join(filepath.Dir(path), TempName(tag))
+	err := os.Remove(tmp)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = writeNew(tmp, data, perm)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp))
+	}
+	return nil
+}
+
+// TempName is the name of the temporary file of [WriteAs].
+func TempName(tag string) string { return tempPrefix + tag }
+
+// writeNew makes a file that must not be there. After an error it is not.
+func writeNew(path string, data []byte, perm fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
 // Symlink makes the symbolic link at path, which leads to target, or puts it in place of what is there. The folder must exist.
 func Symlink(target, path string) error {
 	// The file keeps its name, and with it the link's, from everybody else.

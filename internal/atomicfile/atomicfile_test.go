@@ -26,6 +26,24 @@ func TestWrite(t *testing.T) {
 	nothingElse(t, path)
 }
 
+func TestWriteAs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	left := filepath.Join(filepath.Dir(path), atomicfile.TempName("tag"))
+	if !atomicfile.IsTemp(filepath.Base(left)) {
+		t.Errorf("%s is not taken for temporary", left)
+	}
+	for _, text := range []string{"first", "second"} {
+		if err := os.WriteFile(left, []byte("left by a killed writer"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := atomicfile.WriteAs("tag", path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, path, text, 0o600)
+	}
+	nothingElse(t, path)
+}
+
 func TestPublishLeavesWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")

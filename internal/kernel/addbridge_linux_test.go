@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/builtin"
 	"github.com/cleat-cni/cleat/internal/kernel"
 	"github.com/cleat-cni/cleat/internal/leases"
+	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/originals"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/libcni"
@@ -25,15 +26,22 @@ const bridgeList = `{"cniVersion":"1.1.0","name":"bench","plugins":[
 // runtime is the whole way in this process: runtime, plugins, lease store, kernel. Records and leases are kept below dir.
 func runtime(tb testing.TB, dir string) (*libcni.CNI, *libcni.NetworkConfigList, *kernel.Kernel) {
 	tb.Helper()
-	return runtimeOf(tb, dir, fmt.Appendf(nil, bridgeList, dir+"/leases"), func(k *kernel.Kernel) planned.Kernel { return planned.Wrap(k) })
+	return setting{dir: dir, conf: fmt.Appendf(nil, bridgeList, dir+"/leases"),
+		around: func(k *kernel.Kernel) planned.Kernel { return planned.Wrap(k) }}.runtime(tb)
 }
 
-// runtimeOf is runtime with a list of its own and something around the kernel.
-func runtimeOf(tb testing.TB, dir string, conf []byte, around func(*kernel.Kernel) planned.Kernel) (
-	*libcni.CNI, *libcni.NetworkConfigList, *kernel.Kernel) {
+// setting is a runtime with a list of its own.
+type setting struct {
+	dir    string
+	conf   []byte
+	host   *netns.Handle // nil is the namespace of this process
+	around func(*kernel.Kernel) planned.Kernel
+}
+
+func (s setting) runtime(tb testing.TB) (*libcni.CNI, *libcni.NetworkConfigList, *kernel.Kernel) {
 	tb.Helper()
 	sandbox.Require(tb)
-	k, err := kernel.New(kernel.Config{})
+	k, err := kernel.New(kernel.Config{Host: s.host})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -42,13 +50,13 @@ func runtimeOf(tb testing.TB, dir string, conf []byte, around func(*kernel.Kerne
 	if err != nil {
 		tb.Fatal(err)
 	}
-	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: around(k), Leases: store, Originals: originals.Store{},
+	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: s.around(k), Leases: store, Originals: originals.Store{},
 		Mode: builtin.BuiltinOnly})
-	c, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", LockDir: dir + "/lock", Runner: run})
+	c, err := libcni.New(libcni.Config{PluginDirs: []string{s.dir}, StateDir: s.dir + "/state", LockDir: s.dir + "/lock", Runner: run})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	list, err := libcni.ConfListFromBytes(conf)
+	list, err := libcni.ConfListFromBytes(s.conf)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cleat-cni/cleat/internal/kernel"
+	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/libcni"
 	"github.com/cleat-cni/cleat/netstate"
@@ -36,9 +37,12 @@ type chain struct {
 	made netstate.State // by the last ADD
 }
 
-// newChain makes one whose files lie in memory, so that what is measured is this code and the kernel's network, and goes once
+// newChain makes one on the host that is the namespace of this process.
+func newChain(tb testing.TB) *chain { return newChainOn(tb, nil) }
+
+// newChainOn makes one whose files lie in memory, so that what is measured is this code and the kernel's network, and goes once
 // through ADD and DEL, which make what stays.
-func newChain(tb testing.TB) *chain {
+func newChainOn(tb testing.TB, host *netns.Handle) *chain {
 	sandbox.Require(tb)
 	dir, err := os.MkdirTemp("/var/lib/cni", "chain")
 	if err != nil {
@@ -46,8 +50,8 @@ func newChain(tb testing.TB) *chain {
 	}
 	tb.Cleanup(func() { os.RemoveAll(dir) })
 	c := &chain{tb: tb, pod: sandbox.Namespace(tb).Path()}
-	c.cni, c.list, c.k = runtimeOf(tb, dir, fmt.Appendf(nil, chainList, dir+"/leases", dir+"/tuning"),
-		func(k *kernel.Kernel) planned.Kernel { return witness{planned.Wrap(k), &c.last} })
+	c.cni, c.list, c.k = setting{dir: dir, conf: fmt.Appendf(nil, chainList, dir+"/leases", dir+"/tuning"), host: host,
+		around: func(k *kernel.Kernel) planned.Kernel { return witness{planned.Wrap(k), &c.last} }}.runtime(tb)
 	c.add(0)
 	c.del(0)
 	return c
@@ -90,59 +94,78 @@ func (w witnessed) Apply(ctx context.Context, s netstate.State) error {
 }
 
 // TestChainMessages: once its tables are there, an ADD of the chain starts no program, is one nft transaction, and sends no more
-// than the floor's messages and those named here.
+// than the floor's messages and those named here; and a DEL asks for its own elements alone.
 func TestChainMessages(t *testing.T) {
 	c := newChain(t)
-	got := c.counted(t, 1)
+	got, del := c.counted(t, 1)
 	const (
 		asked   = 4 // the bridge, its addresses, whether eth0 is there: for bandwidth, for tuning
 		noIPv6  = 1 // the host's end gets no address of IPv6
+		tells   = 3 // the neighbours that the address is its: both ends' carrier, and what makes the kernel speak
+		forgets = 2 // the connections of the last who had the address: those it began, and those it answered
 		forward = 2 // whether iptables has a chain FORWARD, in either family
 	)
-	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6, NftTransactions: 1,
-		NftMessages: uint64(len(c.made.Elements)) + forward}
+	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6 + tells, NftTransactions: 1,
+		NftMessages: uint64(len(c.made.Elements)) + forward + forgets}
 	if got != want {
 		t.Errorf("ADD sends %+v, want %+v", got, want)
 	}
+	const (
+		finds   = 2 // the links of the host
+		shuts   = 2 // them
+		deletes = 2 // them
+		unknown = 2 // the bridge, which shall not know the pod as a neighbour any more
+		looks   = 2 // at the generation and the elements: whether others are to be sought, and whose they are
+	)
+	elements := uint64(len(c.made.Elements))
+	want = kernel.Stats{Rtnetlink: finds + shuts + deletes + unknown, NftTransactions: 1, NftMessages: looks*(1+elements) + elements + forgets}
+	if del != want {
+		t.Errorf("DEL sends %+v, want %+v", del, want)
+	}
 }
 
-// counted goes through ADD and DEL, neither of which may start a program, and returns what the ADD sent.
-func (c *chain) counted(t *testing.T, i int) kernel.Stats {
+// counted goes through ADD and DEL, neither of which may start a program, and returns what each sent.
+func (c *chain) counted(t *testing.T, i int) (add, del kernel.Stats) {
 	t.Helper()
-	before, were := c.k.Stats(), children(t)
+	were, start := children(t), c.k.Stats()
 	c.add(i)
-	after := c.k.Stats()
+	between := c.k.Stats()
 	c.del(i)
+	end := c.k.Stats()
 	if ran := children(t); ran != were {
 		t.Errorf("programs were started: %+v, before %+v", ran, were)
 	}
-	return kernel.Stats{Rtnetlink: after.Rtnetlink - before.Rtnetlink,
-		NftTransactions: after.NftTransactions - before.NftTransactions, NftMessages: after.NftMessages - before.NftMessages}
+	since := func(now, before kernel.Stats) kernel.Stats {
+		return kernel.Stats{Rtnetlink: now.Rtnetlink - before.Rtnetlink, NftTransactions: now.NftTransactions - before.NftTransactions,
+			NftMessages: now.NftMessages - before.NftMessages}
+	}
+	return since(between, start), since(end, between)
 }
 
 // TestChainBesideIptables: that iptables has a chain FORWARD, in which one rule of ours stands for all pods, costs no program
 // either once the rule is there; and an ADD puts it back when somebody has flushed the chain.
 func TestChainBesideIptables(t *testing.T) {
 	t.Setenv("PATH", sandbox.Iptables(t, "nft")+":"+os.Getenv("PATH"))
+	host := sandbox.Namespace(t)
 	iptables := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command("iptables", args...).CombinedOutput()
+		var out []byte
+		err := host.Do(func() (err error) {
+			out, err = exec.Command("iptables", args...).CombinedOutput()
+			return err
+		})
 		if err != nil {
 			t.Fatalf("iptables %s: %v\n%s", args, err, out)
 		}
 		return string(out)
 	}
 	iptables("-P", "FORWARD", "DROP")
-	t.Cleanup(func() {
-		iptables("-F", "FORWARD")
-		iptables("-P", "FORWARD", "ACCEPT")
-	})
-	c := newChain(t)
+	c := newChainOn(t, host)
 	for i := range 2 {
 		if rules := iptables("-S", "FORWARD"); strings.Count(rules, "-j ACCEPT") != 1 {
 			t.Errorf("rules of FORWARD:\n%s", rules)
 		}
-		if got := c.counted(t, 2*i+1); got.NftTransactions != 1 {
+		if got, _ := c.counted(t, 2*i+1); got.NftTransactions != 1 {
 			t.Errorf("ADD sends %+v", got)
 		}
 		iptables("-F", "FORWARD")
@@ -187,30 +210,33 @@ func (p *pair) turn(i int) {
 	p.k.Settle()
 }
 
-// ratio is how often the floor goes into an ADD, by that percentile of both.
-func (p *pair) ratio(percentile int) float64 {
-	return float64(p.adds.Percentile(percentile)) / float64(p.low.Percentile(percentile))
-}
+// ratio is how often the floor goes into an ADD, by the medians.
+func (p *pair) ratio() float64 { return float64(p.adds.Median()) / float64(p.low.Median()) }
 
-// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it. What else runs on
-// the machine makes the longer of the two longer: the quicker turns count, and one quiet try of three is enough.
+// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it, by the medians.
 func TestChainIsNearTheFloor(t *testing.T) {
-	if sandbox.Racing() {
-		t.Skip("the race detector takes its time of one of the two alone")
-	}
-	const turns, percentile, most = 15, 25, 3
-	for range 3 {
+	const turns, most = 25, 3
+	for range tries(t) {
 		p := newPair(t)
 		for i := range turns {
 			p.turn(i + 1)
 		}
-		t.Logf("ADD %v, DEL %v, floor of ADD %v: %.2f; of the medians %.2f", p.adds.Percentile(percentile), p.dels.Percentile(percentile),
-			p.low.Percentile(percentile), p.ratio(percentile), p.ratio(50))
-		if p.ratio(percentile) <= most {
+		t.Logf("ADD %v, DEL %v, floor of ADD %v: %.2f", p.adds.Median(), p.dels.Median(), p.low.Median(), p.ratio())
+		if p.ratio() <= most || !sandbox.Timed() {
 			return
 		}
 	}
 	t.Errorf("an ADD takes more than %d times the floor", most)
+}
+
+// tries is how often a time is taken: what else runs on the machine may meet the one side more than the other, and one quiet try of
+// three is enough.
+func tries(t *testing.T) int {
+	t.Helper()
+	if sandbox.Timed() {
+		return 3
+	}
+	return 1
 }
 
 // BenchmarkAddChain is an ADD and a DEL of the chain in this process, all of them: configuration, lock, intent, lease, plan, kernel,
@@ -223,8 +249,8 @@ func BenchmarkAddChain(b *testing.B) {
 		i++
 		p.turn(i)
 	}
-	b.ReportMetric(float64(p.low.Percentile(50))/1e3, "floor-us")
-	b.ReportMetric(float64(p.adds.Percentile(50))/1e3, "add-us")
-	b.ReportMetric(float64(p.dels.Percentile(50))/1e3, "del-us")
-	b.ReportMetric(p.ratio(50), "floors/add")
+	b.ReportMetric(float64(p.low.Median())/1e3, "floor-us")
+	b.ReportMetric(float64(p.adds.Median())/1e3, "add-us")
+	b.ReportMetric(float64(p.dels.Median())/1e3, "del-us")
+	b.ReportMetric(p.ratio(), "floors/add")
 }

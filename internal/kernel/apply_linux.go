@@ -18,7 +18,7 @@ type change struct {
 }
 
 // Apply makes s: links with both ends down, sysctls, addresses, the pod's ends up, its routes, all of nft in one
-// transaction, and the host's ends up last, so that no packet passes before its rules. Shared objects
+// transaction, what iptables and firewalld hold, and the host's ends up last, so that no packet passes before its rules. Shared objects
 // may be there. Another object that is there is netstate.ErrExist, an nft element of a living owner
 // netstate.ErrInUse, and it is left alone. On an error all that this call made is undone, and the error says what
 // could not be.
@@ -60,7 +60,10 @@ func (c *change) apply(ctx context.Context) error {
 		func(ctx context.Context) error { return c.run(ctx, netstate.Pod, c.preparePod) },
 		c.applyRules,
 		c.applyIptables,
+		c.applySources,
+		c.forgetOwner,
 		func(ctx context.Context) error { return c.run(ctx, netstate.Host, c.openHost) },
+		func(ctx context.Context) error { return c.run(ctx, netstate.Pod, c.announce) },
 		func(ctx context.Context) error { return c.setSysctls(ctx, true) },
 		c.waitDAD,
 		c.forgetFlows,
@@ -151,6 +154,9 @@ func (c *change) openHost(ctx context.Context, b *batch) error {
 			}
 		}
 	}
+	if err := c.awaitCarrier(ctx, b); err != nil {
+		return err
+	}
 	return c.addRoutes(ctx, b, netstate.Host)
 }
 
@@ -170,7 +176,15 @@ func (c *change) applyRules(ctx context.Context) error {
 
 // forgetFlows makes packets of known connections take the new way. It comes when the way is open.
 func (c *change) forgetFlows(ctx context.Context) error {
-	c.s.k.forgetFlows(ctx, c.state.Flows)
+	_, flows := byOwner(c.state.Flows)
+	c.s.k.forgetFlows(ctx, flows)
+	return nil
+}
+
+// forgetOwner makes the connections of whoever had the addresses before unknown, before the way is open.
+func (c *change) forgetOwner(ctx context.Context) error {
+	addrs, _ := byOwner(c.state.Flows)
+	c.s.k.forgetOwner(ctx, addrs, false)
 	return nil
 }
 
@@ -335,7 +349,7 @@ func (c *change) addUp(ctx context.Context, b *batch, l *netstate.Link) error {
 	}
 	up, down := linkMessage(d.index, unix.IFF_UP, unix.IFF_UP), linkMessage(d.index, 0, unix.IFF_UP)
 	if l.ARPNotify && !d.arpNotify {
-		// It may go with "up": it speaks at a later change, since the way out is not open yet.
+		// It may go with "up": what speaks is [change.announce], since the way out is not open yet.
 		putARPNotify(&up)
 		putARPNotify(&down)
 	}
@@ -359,7 +373,8 @@ func (c *change) addOpen(ctx context.Context, b *batch, l *netstate.Link) error 
 	}
 	m := linkMessage(d.index, flags, flags)
 	if !c.state.Owner.IsZero() {
-		m.text(unix.IFLA_IFALIAS, c.state.Owner.Comment(aliasSize))
+		m.text(unix.IFLA_IFALIAS, c.state.Owner.CommentOf(c.s.k.schema, aliasSize))
+		m.u32(unix.IFLA_GROUP, 0)
 	}
 	if l.Port != (netstate.Port{}) {
 		putPort(&m, l.Port)

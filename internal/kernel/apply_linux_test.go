@@ -234,6 +234,40 @@ func TestLeftoverOfAKilledAttempt(t *testing.T) {
 	wantGone(t, k, st)
 }
 
+// TestCollectUnfinished has GC find what attempts left that were killed before they set the alias, by the network alone.
+func TestCollectUnfinished(t *testing.T) {
+	t.Parallel()
+	k := testKernel(t)
+	dead, living, done := bridgeState(1), bridgeState(2), bridgeState(3)
+	for _, st := range []netstate.State{dead, living} {
+		c := &change{work: openPod(t, k, sandbox.Namespace(t)).begin(), state: st}
+		if err := c.makeLinks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustMake(t, openPod(t, k, sandbox.Namespace(t)), done)
+	look(t, k.host.ns, "ip", "link", "add", "veth0123456789a", "type", "veth", "peer", "name", "tmp0")
+	collect := func(network string, want ...string) {
+		t.Helper()
+		freed, err := k.Collect(t.Context(), network, []netstate.Owner{living.Owner, done.Owner}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range freed {
+			names = append(names, strings.Fields(f.Object)[2])
+		}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("collected of %s (-want +got)\n%s", network, diff)
+		}
+	}
+	collect("other")
+	collect("net", dead.Owner.HostName("veth"))
+	if out := look(t, k.host.ns, "ip", "link", "show", done.Owner.HostName("veth")); !strings.Contains(out, "group default") {
+		t.Errorf("a finished link is in a group: %s", out)
+	}
+}
+
 func TestForeignLinkIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	k := testKernel(t)

@@ -16,7 +16,7 @@ import (
 // costs each a wait for the kernel's memory reclaim, a group all of them only one.
 const groupFrom = 4
 
-// Collect removes, unless dryRun, the host's links and the nft elements that carry the mark of network and of no owner in
+// Collect removes, unless dryRun, the host's links, the nft elements and what else carries the mark of network and of no owner in
 // valid. It returns what that was, also beside an error.
 func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -25,6 +25,7 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 	keep := map[string]bool{}
 	for _, o := range valid {
 		keep[o.Mark()] = true
+		keep[o.HostName("")] = true
 	}
 	stale, freed, err := k.staleLinks(ctx, network, keep)
 	if err != nil {
@@ -38,6 +39,8 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 	freed, errs = append(freed, elements...), append(errs, err)
 	rules, err := k.collectIptables(ctx, network, keep, dryRun)
 	freed, errs = append(freed, rules...), append(errs, err)
+	sources, err := k.zones.Collect(ctx, network, keep, dryRun)
+	freed, errs = append(freed, sources...), append(errs, err)
 	switch {
 	case dryRun || len(stale) == 0:
 	case len(stale) < groupFrom:
@@ -78,7 +81,12 @@ func (k *Kernel) staleLinks(ctx context.Context, network string, keep map[string
 	}
 	for _, d := range all {
 		mark, owner, ok := netstate.ParseMark(d.alias)
-		if !ok || keep[mark] || !strings.HasPrefix(mark, netstate.NetworkMark(network)+"-") {
+		ok = ok && !keep[mark] && strings.HasPrefix(mark, netstate.NetworkMark(network)+"-")
+		if !ok && !isUnfinished(d, network, keep) {
+			continue
+		}
+		if err := k.known(d); err != nil {
+			k.log.Warn("left alone", "error", err)
 			continue
 		}
 		if owner.IsZero() {
@@ -91,6 +99,15 @@ func (k *Kernel) staleLinks(ctx context.Context, network string, keep map[string
 	}
 	return stale, freed, nil
 }
+
+// isUnfinished reports whether a link is what a killed attempt in the network left before it set the alias, and its name is of no owner in
+// keep.
+func isUnfinished(d *device, network string, keep map[string]bool) bool {
+	return d.alias == "" && d.group == unfinished(network) && !keep[d.name[max(0, len(d.name)-hostNameDigits):]]
+}
+
+// hostNameDigits is how long netstate.Owner.HostName is without its prefix.
+const hostNameDigits = 11
 
 // setDown are the requests that take links down. They do not depend on each other.
 func setDown(list []*device) batch {

@@ -20,17 +20,22 @@ const (
 	ctMessageDelete = unix.NFNL_SUBSYS_CTNETLINK<<8 | 2
 
 	ctTupleOrig  = 1
+	ctTupleReply = 2
 	ctID         = 12
 	ctZone       = 18
 	ctFilter     = 25
 	ctTupleIP    = 1
 	ctTupleProto = 2
+	ctIPv4Src    = 1
 	ctIPv4Dst    = 2
+	ctIPv6Src    = 3
 	ctIPv6Dst    = 4
 	ctProtoNum   = 1
 	ctProtoDst   = 3
 
 	ctFilterOrig      = 1
+	ctFilterReply     = 2
+	ctFilterIPSrc     = 1 << 0
 	ctFilterIPDst     = 1 << 1
 	ctFilterProtoNum  = 1 << 3
 	ctFilterProtoDst  = 1 << 5
@@ -100,10 +105,15 @@ func (c *filterConn) forgetGroup(ctx context.Context, g flowGroup, flows []netst
 	if err != nil {
 		return err
 	}
+	return c.forgetTracked(ctx, g.family(), entries)
+}
+
+// forgetTracked deletes entries. One that is gone is success.
+func (c *filterConn) forgetTracked(ctx context.Context, family uint8, entries []trackedFlow) error {
 	for from := 0; from < len(entries); from += maxForgetMessages {
 		var msgs []filterMessage
 		for _, e := range entries[from:min(from+maxForgetMessages, len(entries))] {
-			m, err := e.deleteMessage(g)
+			m, err := e.deleteMessage(family)
 			if err != nil {
 				return err
 			}
@@ -125,8 +135,9 @@ func (c *filterConn) forgetGroup(ctx context.Context, g flowGroup, flows []netst
 // trackedFlow is an entry: what selects it, and what names it to the kernel.
 type trackedFlow struct {
 	protocol byte
-	dst      netip.Addr
+	src, dst netip.Addr
 	port     uint16
+	answers  netip.Addr // who sends the replies: behind a DNAT it is not dst
 
 	tuple, id, zone []byte
 }
@@ -152,10 +163,15 @@ func (c *filterConn) tracked(ctx context.Context, g flowGroup, flows []netstate.
 		}
 		m.attrs = attrs
 	}
+	return c.list(ctx, m, func(e trackedFlow) bool { return e.selected(g, flows) })
+}
+
+// list asks for entries, and returns those that are wanted.
+func (c *filterConn) list(ctx context.Context, m filterMessage, wanted func(trackedFlow) bool) ([]trackedFlow, error) {
 	var entries []trackedFlow
 	results, err := c.ask(ctx, []filterMessage{m}, func(_ int, attrs []byte) error {
 		e, err := parseTracked(attrs)
-		if err == nil && e.selected(g, flows) {
+		if err == nil && wanted(e) {
 			entries = append(entries, e)
 		}
 		return err
@@ -215,7 +231,7 @@ func encodeFlowFilter(ae *netlink.AttributeEncoder, g flowGroup, flows []netstat
 }
 
 // deleteMessage deletes just this entry, not a later one of the same addresses.
-func (e trackedFlow) deleteMessage(g flowGroup) (filterMessage, error) {
+func (e trackedFlow) deleteMessage(family uint8) (filterMessage, error) {
 	ae := newAttrs()
 	ae.Bytes(unix.NLA_F_NESTED|ctTupleOrig, e.tuple)
 	if len(e.id) > 0 {
@@ -226,7 +242,7 @@ func (e trackedFlow) deleteMessage(g flowGroup) (filterMessage, error) {
 	}
 	attrs, err := ae.Encode()
 	return filterMessage{
-		kind: ctMessageDelete, family: g.family(), flags: netlink.Acknowledge, attrs: attrs,
+		kind: ctMessageDelete, family: family, flags: netlink.Acknowledge, attrs: attrs,
 		what: fmt.Sprintf("delete entry of %s", netip.AddrPortFrom(e.dst, e.port)),
 	}, err
 }
@@ -242,6 +258,10 @@ func parseTracked(attrs []byte) (trackedFlow, error) {
 		case ctTupleOrig:
 			e.tuple = bytes.Clone(ad.Bytes())
 			ad.Nested(e.parseTuple)
+		case ctTupleReply:
+			var reply trackedFlow
+			ad.Nested(reply.parseTuple)
+			e.answers = reply.src
 		case ctID:
 			e.id = bytes.Clone(ad.Bytes())
 		case ctZone:
@@ -257,7 +277,10 @@ func (e *trackedFlow) parseTuple(ad *netlink.AttributeDecoder) error {
 		case ctTupleIP:
 			ad.Nested(func(ad *netlink.AttributeDecoder) error {
 				for ad.Next() {
-					if ad.Type() == ctIPv4Dst || ad.Type() == ctIPv6Dst {
+					switch ad.Type() {
+					case ctIPv4Src, ctIPv6Src:
+						e.src, _ = netip.AddrFromSlice(ad.Bytes())
+					case ctIPv4Dst, ctIPv6Dst:
 						e.dst, _ = netip.AddrFromSlice(ad.Bytes())
 					}
 				}

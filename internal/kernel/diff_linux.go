@@ -31,7 +31,7 @@ func (s *Session) Diff(ctx context.Context, st netstate.State) ([]netstate.Diffe
 	c := &comparison{work: s.begin(), state: st, tables: map[routeQuery][]seenRoute{}}
 	defer c.end()
 	for _, step := range []func(context.Context) error{
-		c.links, c.sysctls, c.addrs, c.routes, c.rules, c.neighbours, c.qdiscs, c.filters, c.nft, c.iptables,
+		c.links, c.sysctls, c.addrs, c.routes, c.rules, c.neighbours, c.qdiscs, c.filters, c.nft, c.iptables, c.sources,
 	} {
 		if err := step(ctx); err != nil {
 			return c.diffs, err

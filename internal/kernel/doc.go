@@ -13,7 +13,8 @@
 // A link that this package makes on the host for an owner carries the owner's comment as its alias, set
 // together with "up". A link with somebody else's alias, or none, is never changed or removed: one of
 // the same name is netstate.ErrExist. The one exception is a link whose name is the hash of the owner
-// and that has no alias: it is what a killed attempt left behind. A shared object belongs to nobody
+// and that has no alias: it is what a killed attempt left behind. Until the alias is set the link is in a group of
+// its network's, by which Collect finds it. A shared object belongs to nobody
 // from the moment it is there; it is not undone when a later step of the call that made it fails,
 // since others may use it by then.
 //

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cleat-cni/cleat/internal/firewalld"
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -22,6 +24,11 @@ type Config struct {
 	// Programs are the folders in which the programs of iptables are looked for, in the form of $PATH. Default:
 	// $PATH, and the usual folders of an administrator's programs.
 	Programs string
+	// Schema is the form in which links are marked, and up to which they are touched. Default: netstate.Schema. Tests of an
+	// upgrade set another.
+	Schema int
+	// Firewalld says where firewalld is, and where it is noted whose its sources are. Default: this machine's.
+	Firewalld firewalld.Config
 }
 
 // Kernel acts in the host's network namespace and opens sessions in those of pods. It keeps its sockets until
@@ -30,9 +37,12 @@ type Kernel struct {
 	host   *space
 	log    *slog.Logger
 	common common
+	schema int
 
 	ipt   iptables
 	iptMu sync.Mutex // one call at a time, so that those of this process do not race
+
+	zones *firewalld.Zones
 
 	rulesMu sync.Mutex
 	rules   *ruleset // nil until a state needs it
@@ -45,7 +55,7 @@ type Kernel struct {
 
 // New returns a Kernel. It opens no socket yet.
 func New(cfg Config) (*Kernel, error) {
-	k := &Kernel{log: cfg.Log}
+	k := &Kernel{log: cfg.Log, zones: firewalld.New(cfg.Firewalld), schema: cmp.Or(cfg.Schema, netstate.Schema)}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -89,6 +90,7 @@ func (c *change) makeSimple(ctx context.Context, l *netstate.Link) error {
 	if err := c.putMaster(ctx, &m, l); err != nil {
 		return err
 	}
+	c.putUnfinished(&m, l)
 	m.nest(unix.IFLA_LINKINFO, func() {
 		m.text(unix.IFLA_INFO_KIND, l.Kind)
 		if l.Bridge.VLANFiltering {
@@ -264,6 +266,20 @@ func randomMAC() net.HardwareAddr {
 	rand.Read(hw) // never fails
 	hw[0] = hw[0]&^1 | 2
 	return hw
+}
+
+// putUnfinished puts a link on the host into the group of its network's unfinished ones until it gets its alias, which the
+// message that makes it can't hold. An attempt that is killed in between leaves a link that GC knows by that.
+func (c *change) putUnfinished(m *message, l *netstate.Link) {
+	if l.Place == netstate.Host && !l.Shared && !c.state.Owner.IsZero() {
+		m.u32(unix.IFLA_GROUP, unfinished(c.state.Owner.Network))
+	}
+}
+
+// unfinished is the number of the group of a network's links in the making: its mark, far from the numbers that people choose.
+func unfinished(network string) uint32 {
+	n, _ := strconv.ParseUint(netstate.NetworkMark(network), 16, 32) // it is 8 hex digits
+	return uint32(n) | 1<<31
 }
 
 // ours reports whether a link on the host belongs to the owner: by its alias, or, without one, because its name is the

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -59,6 +60,12 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 		f.NoNFTables = !has
 	}
+	if q.Firewalld {
+		var err error
+		if f.Firewalld, err = s.k.zones.Answers(ctx); err != nil {
+			return f, fmt.Errorf("look for firewalld: %w", err)
+		}
+	}
 	if q.Forward {
 		for _, family := range iptFamilies() {
 			there, err := s.k.iptExists(ctx, family, "filter", []string{"FORWARD"})
@@ -73,6 +80,15 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 	var err error
 	if f.Elements, err = s.k.observeElements(ctx, q); err != nil {
 		return f, err
+	}
+	if q.PodID && s.pod != nil {
+		cookie, err := s.pod.ns.Cookie()
+		if err != nil {
+			return f, err
+		}
+		if cookie != 0 {
+			f.PodID = strconv.FormatUint(cookie, 10)
+		}
 	}
 	if q.WantsUplink(f) {
 		if f.Uplink, err = w.uplink(ctx); err != nil {

@@ -35,9 +35,13 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 	if s.pod != nil && s.pod != s.k.host {
 		r.places = append(r.places, netstate.Pod)
 	}
+	if err := r.refuseNewer(ctx); err != nil {
+		return err
+	}
 	var errs []error
 	for _, step := range []func(context.Context) error{
-		r.find, r.shut, func(ctx context.Context) error { return r.removeRules(ctx, sweep) }, r.removeIptables, r.clearAll, r.deleteLinks,
+		r.find, r.shut, func(ctx context.Context) error { return r.removeRules(ctx, sweep) }, r.removeIptables, r.removeSources,
+		r.clearAll, r.deleteLinks,
 	} {
 		if err := context.Cause(ctx); err != nil { // each step to come would say the same
 			if errors.Join(errs...) == nil {
@@ -47,7 +51,9 @@ func (s *Session) Remove(ctx context.Context, st netstate.State, sweep bool) err
 		}
 		errs = append(errs, step(ctx))
 	}
-	s.k.forgetFlows(ctx, st.Flows)
+	addrs, flows := byOwner(st.Flows)
+	s.k.forgetFlows(ctx, flows)
+	s.k.forgetOwner(ctx, addrs, true)
 	return errors.Join(errs...)
 }
 
@@ -79,7 +85,7 @@ func (r *removal) find(ctx context.Context) error {
 }
 
 func (r *removal) findHost(ctx context.Context, l *netstate.Link) error {
-	d, err := r.lookup(ctx, l.Ref())
+	d, err := r.device(ctx, l.Ref())
 	if errors.Is(err, netstate.ErrNotExist) {
 		return nil
 	}
@@ -196,6 +202,9 @@ func (r *removal) clear(ctx context.Context, p netstate.Place) error {
 			errs = append(errs, err)
 		}
 		return d
+	}
+	if p == netstate.Host {
+		b = append(b, r.forgetNeighbours(on)...)
 	}
 	for i := range r.state.Filters {
 		if f := &r.state.Filters[i]; f.Place == p {

@@ -13,8 +13,13 @@ import (
 // Supports reports whether this machine could make s, by making it in two namespaces that are thrown away. The
 // error names the object that can't be made; where the kernel lacks something it mostly is netstate.ErrUnsupported. What s builds on in the
 // host's own namespace, such as an interface that it only adjusts, is not there and is passed over. A state that was made once is
-// not tried again.
+// not tried again. Of firewalld it is asked whether it and its zones are there, each time.
 func (k *Kernel) Supports(ctx context.Context, s netstate.State) error {
+	if len(s.Sources) > 0 {
+		if err := k.zones.Supports(ctx, s.Sources); err != nil {
+			return err
+		}
+	}
 	s = standalone(s)
 	text := s.String()
 	k.triedMu.Lock()
@@ -57,7 +62,8 @@ func (k *Kernel) try(ctx context.Context, s netstate.State) error {
 }
 
 // standalone is what of a state can be made where nothing else is: not what hangs on an interface that the
-// state does not make. Routes are left out, since every kernel has them, and so are connections to be forgotten.
+// state does not make. Routes are left out, since every kernel has them, and so are connections to be forgotten and what firewalld
+// would hold: there is only one of it.
 func standalone(s netstate.State) netstate.State {
 	made := func(p netstate.Place, dev string) bool {
 		return dev == "lo" || slices.ContainsFunc(s.Links, func(l netstate.Link) bool {
@@ -65,7 +71,7 @@ func standalone(s netstate.State) netstate.State {
 		})
 	}
 	out := s
-	out.Leases, out.Links, out.Routes, out.Flows = nil, nil, nil, nil
+	out.Leases, out.Links, out.Routes, out.Sources, out.Flows = nil, nil, nil, nil, nil
 	for _, l := range s.Links {
 		if l.Kind == "" && l.Name != "lo" {
 			continue

@@ -66,6 +66,7 @@ func (c *change) createVeth(ctx context.Context, a, b *netstate.Link) error {
 	if err := c.putMaster(ctx, &m, a); err != nil {
 		return err
 	}
+	c.putUnfinished(&m, a)
 	var err error
 	m.nest(unix.IFLA_LINKINFO, func() {
 		m.text(unix.IFLA_INFO_KIND, kindVeth)
@@ -167,6 +168,9 @@ func (c *change) explainExist(ctx context.Context, a, b *netstate.Link) (bool, e
 	exists := about(a, netstate.ErrExist)
 	if a.Place != netstate.Host || b.Place != netstate.Pod || d.kind != kindVeth || !ours(d, c.state.Owner) {
 		return false, exists
+	}
+	if err := c.s.k.known(d); err != nil {
+		return false, err
 	}
 	inPod, err := c.peerInPod(ctx, d)
 	if err != nil {

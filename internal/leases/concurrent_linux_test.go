@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cleat-cni/cleat/internal/leaktest"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, work(dir))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 const (

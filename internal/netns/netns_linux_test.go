@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cleat-cni/cleat/internal/leaktest"
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 	"github.com/cleat-cni/cleat/netstate"
@@ -136,7 +137,7 @@ const roleKey = "CLEAT_NETNS_ROLE"
 // TestMain, with a role, is a process in which the next goroutine would take the main thread.
 func TestMain(m *testing.M) {
 	if os.Getenv(roleKey) == "" {
-		os.Exit(m.Run())
+		leaktest.Main(m)
 	}
 	h, err := netns.Current()
 	if err != nil {

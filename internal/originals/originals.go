@@ -34,6 +34,7 @@ type file struct {
 	Network     string   `json:"network,omitempty"`
 	ContainerID string   `json:"containerID,omitempty"`
 	IfName      string   `json:"ifName,omitempty"`
+	PodID       string   `json:"podID,omitempty"`
 	Sysctls     []sysctl `json:"sysctls,omitempty"` // in the order in which they were changed
 }
 
@@ -51,7 +52,7 @@ func (Store) Save(dir string, s netstate.State) (bool, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return false, nil
 	}
-	f := file{Network: s.Owner.Network, ContainerID: s.Owner.ContainerID, IfName: s.Owner.IfName}
+	f := file{Network: s.Owner.Network, ContainerID: s.Owner.ContainerID, IfName: s.Owner.IfName, PodID: s.PodID}
 	for _, l := range s.Links {
 		if l.Place != netstate.Pod || l.Name != s.Owner.IfName {
 			return false, fmt.Errorf("keep %s: only the pod's interface has a place in the file", l.Key())
@@ -71,7 +72,7 @@ func (Store) Save(dir string, s netstate.State) (bool, error) {
 	if err := makeOwn(dir); err != nil {
 		return false, err
 	}
-	return true, atomicfile.Write(path, data, 0o600)
+	return true, atomicfile.WriteAs(s.Owner.Mark(), path, data, 0o600)
 }
 
 // makeOwn makes the folder, or makes sure that nobody else can put files there: what they say is done as root on DEL.
@@ -118,6 +119,7 @@ func (Store) Load(dir string, owner netstate.Owner) (netstate.State, error) {
 	if err != nil {
 		return s, err
 	}
+	s.PodID = f.PodID
 	if l, ok := f.link(owner.IfName); ok {
 		s.Links = []netstate.Link{l}
 	}
@@ -171,19 +173,23 @@ func read(path string) (file, error) {
 	return f, nil
 }
 
-// Remove implements planned.Originals.
+// Remove implements planned.Originals. What a killed Save left goes, too.
 func (Store) Remove(dir string, owner netstate.Owner) error {
 	path, err := pathOf(dir, owner)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	var errs []error
+	for _, name := range []string{path, filepath.Join(dir, atomicfile.TempName(owner.Mark()))} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// Collect implements planned.Originals. A file that names no network is the reference's, and stays.
+// Collect implements planned.Originals. A file that names no network is the reference's, and stays. What a killed Save left goes
+// without being told of: it says nothing.
 func (Store) Collect(dir, network string, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,6 +207,11 @@ func (Store) Collect(dir, network string, valid []netstate.Owner, dryRun bool) (
 		errs  []error
 	)
 	for _, e := range entries {
+		if !dryRun && leftOver(e.Name(), network, keep) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
 		if atomicfile.IsTemp(e.Name()) || !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
@@ -218,6 +229,19 @@ func (Store) Collect(dir, network string, valid []netstate.Owner, dryRun bool) (
 		freed = append(freed, netstate.Freed{Object: "host file " + filepath.Join(dir, e.Name()), Mark: o.Mark(), Owner: o})
 	}
 	return freed, errors.Join(errs...)
+}
+
+// leftOver reports whether a file is one that a Save for an owner of network, but none of keep, was killed at.
+func leftOver(name, network string, keep map[netstate.Owner]bool) bool {
+	if !strings.HasPrefix(name, atomicfile.TempName(netstate.NetworkMark(network)+"-")) {
+		return false
+	}
+	for o := range keep {
+		if name == atomicfile.TempName(o.Mark()) {
+			return false
+		}
+	}
+	return true
 }
 
 func nameOf(o netstate.Owner) string { return o.ContainerID + "_" + o.IfName + ".json" }

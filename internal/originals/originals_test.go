@@ -22,7 +22,7 @@ func owner(network string) netstate.Owner {
 
 func state() netstate.State {
 	return netstate.State{
-		Owner: owner("pods"),
+		Owner: owner("pods"), PodID: "4711",
 		Links: []netstate.Link{{Place: netstate.Pod, Name: "eth0", MAC: "02:00:00:00:00:01", MTU: 1500, NoPromisc: true, AllMulti: netstate.Off, TxQLen: netstate.NoQueue}},
 		Sysctls: []netstate.Sysctl{
 			{Place: netstate.Pod, Name: "net/b", Value: "1\t2"}, {Place: netstate.Pod, Name: "net/a", Value: "0"},
@@ -198,4 +198,41 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("a state beside an error: %s", s)
 		}
 	})
+}
+
+// TestKilledSave leaves a temporary file. The next Save takes its place, Remove and Collect take it away.
+func TestKilledSave(t *testing.T) {
+	var s originals.Store
+	dir := t.TempDir()
+	left := func(o netstate.Owner) string { return filepath.Join(dir, ".tmp-"+o.Mark()) }
+	killed := func(o netstate.Owner) {
+		t.Helper()
+		if err := os.WriteFile(left(o), []byte(`{"mtu`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := func(o netstate.Owner) bool {
+		_, err := os.Lstat(left(o))
+		return errors.Is(err, os.ErrNotExist)
+	}
+	pods, other := owner("pods"), owner("other")
+	killed(pods)
+	killed(other)
+	if _, err := s.Collect(dir, "pods", nil, true); err != nil || gone(pods) {
+		t.Errorf("a dry run: %v", err)
+	}
+	if freed, err := s.Collect(dir, "pods", nil, false); err != nil || len(freed) > 0 || !gone(pods) || gone(other) {
+		t.Errorf("collected %v, %v", freed, err)
+	}
+	killed(pods)
+	if _, err := s.Collect(dir, "pods", []netstate.Owner{pods}, false); err != nil || gone(pods) {
+		t.Errorf("the file of an owner that is valid: %v", err)
+	}
+	if fresh, err := s.Save(dir, state()); !fresh || err != nil || !gone(pods) {
+		t.Errorf("save: %t, %v", fresh, err)
+	}
+	killed(pods)
+	if err := s.Remove(dir, pods); err != nil || !gone(pods) {
+		t.Errorf("remove: %v", err)
+	}
 }

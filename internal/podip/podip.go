@@ -109,7 +109,7 @@ func Prefixes(ips []cni.IP) []netip.Prefix {
 }
 
 // ipv6 lets the pod use IPv6 just as it is told, before the interface comes up: no addresses
-// and routes out of router advertisements, and none that are not usable yet.
+// and routes out of router advertisements, and none that are not usable yet. It tells its neighbours when it comes.
 func (i Interface) ipv6() []netstate.Sysctl {
 	var all []netstate.Sysctl
 	set := func(dev, name, value string) {
@@ -120,6 +120,7 @@ func (i Interface) ipv6() []netstate.Sysctl {
 	set("lo", "disable_ipv6", "0")
 	set(i.Name, "disable_ipv6", "0")
 	set(i.Name, "keep_addr_on_down", "1")
+	set(i.Name, "ndisc_notify", "1")
 	set(i.Name, "accept_ra", "0")
 	set(i.Name, "autoconf", "0")
 	if i.DAD {

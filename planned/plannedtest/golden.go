@@ -171,6 +171,7 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 		}
 	}
 	f.NoNFTables = q.NFTables && all.NoNFTables
+	f.Firewalld = q.Firewalld && all.Firewalld
 	for _, e := range q.Elements {
 		if all.HasElement(e) {
 			f.Elements = append(f.Elements, e)

@@ -1,8 +1,10 @@
 package firewall
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/internal/backend"
@@ -15,7 +17,18 @@ type Config struct {
 	backend    backend.Backend
 	adminChain string // iptables: the administrator's chain, which comes before ours
 	policy     policy
+	zones      zoneUse
+	zone       string // of firewalld
 }
+
+// zoneUse says whether the pod's addresses are put into a zone of firewalld.
+type zoneUse int
+
+const (
+	neverZone    zoneUse = iota
+	zoneIfThere          // if firewalld answers
+	alwaysInZone         // it has to answer
+)
 
 // policy says which pods may open connections to the pod.
 type policy string
@@ -26,13 +39,17 @@ const (
 	isolated   policy = "isolated"    // none
 )
 
-// defaultAdminChain is that of the reference plugin.
-const defaultAdminChain = "CNI-ADMIN"
+// Those of the reference plugin.
+const (
+	defaultAdminChain = "CNI-ADMIN"
+	defaultZone       = "trusted"
+)
 
 // netConf is the configuration as it is written.
 type netConf struct {
 	Backend    string `json:"backend"`
 	AdminChain string `json:"iptablesAdminChainName"`
+	Zone       string `json:"firewalldZone"`
 	Policy     string `json:"ingressPolicy"`
 }
 
@@ -42,12 +59,7 @@ func parse(req *plugin.Request) (Config, error) {
 		return Config{}, err
 	}
 	c := Config{adminChain: defaultAdminChain, policy: open}
-	var err error
-	if conf.Backend == "firewalld" {
-		return Config{}, cni.Errorf(cni.CodeUnsupportedField, "backend %q is not supported", conf.Backend).
-			WithHint("leave backend out, and put the pods' subnets into a zone of firewalld: firewall-cmd --zone=trusted --add-source=10.88.0.0/16")
-	}
-	if c.backend, err = backend.Parse("backend", conf.Backend); err != nil {
+	if err := c.setBackend(conf); err != nil {
 		return Config{}, err
 	}
 	if conf.Policy != "" {
@@ -57,6 +69,30 @@ func parse(req *plugin.Request) (Config, error) {
 		return Config{}, invalid("ingressPolicy %q is none of %s, %s and %s", conf.Policy, open, sameBridge, isolated)
 	}
 	return c, c.setAdminChain(conf.AdminChain)
+}
+
+// setBackend reads what filters. firewalld comes on top of what filters without it, and is used without being asked for.
+func (c *Config) setBackend(conf netConf) error {
+	const firewalld = "firewalld"
+	switch conf.Backend {
+	case "":
+		c.zones = zoneIfThere
+	case firewalld:
+		c.zones, conf.Backend = alwaysInZone, ""
+	}
+	var err error
+	if c.backend, err = backend.Parse("backend", conf.Backend); err != nil {
+		return invalid("backend %q is unknown", conf.Backend).
+			WithHint("it is %q, %q or %q; without it what the machine has is used", backend.NFTables, backend.Iptables, firewalld)
+	}
+	c.zone = cmp.Or(conf.Zone, defaultZone)
+	switch {
+	case conf.Zone != "" && c.zones == neverZone:
+		return invalid("firewalldZone is an option of firewalld, and backend is %q", conf.Backend).WithHint("remove it, or backend")
+	case strings.ContainsFunc(conf.Zone, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
+		return invalid("firewalldZone %q can't be the name of a zone", conf.Zone)
+	}
+	return nil
 }
 
 // setAdminChain lets the option, which only iptables knows, choose it.

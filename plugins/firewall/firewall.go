@@ -3,7 +3,8 @@
 //
 // With nftables a pod is an element of sets and never a rule. What an accept in a table of our own can't do, to overrule a
 // chain of iptables that drops, a bit of the packet's mark does, with one rule in that chain for all pods. With
-// iptables a pod is a few rules an address, in chains that all pods share.
+// iptables a pod is a few rules an address, in chains that all pods share. A firewalld that answers has the pod's addresses in
+// one of its zones besides.
 package firewall
 
 import (
@@ -25,11 +26,12 @@ func Plugin() planned.Definition {
 	})
 }
 
-// ask wants to know whether there is a choice of backends, and where a chain of iptables may drop what nftables lets
-// through. A pod that is isolated needs nftables at the bridge, whatever the backend.
+// ask wants to know whether there is a choice of backends, where a chain of iptables may drop what nftables lets
+// through, and whether firewalld is there. A pod that is isolated needs nftables at the bridge, whatever the backend.
 func ask(c Config, in planned.Input) netstate.Query {
 	return netstate.Query{
-		NFTables: c.backend.Asks() || c.policy == isolated,
-		Forward:  c.backend != backend.Iptables && in.Verb != cni.VerbDel,
+		NFTables:  c.backend.Asks() || c.policy == isolated,
+		Forward:   c.backend != backend.Iptables && in.Verb != cni.VerbDel,
+		Firewalld: c.zones != neverZone && in.Verb != cni.VerbDel,
 	}
 }

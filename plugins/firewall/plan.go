@@ -34,6 +34,10 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 				WithHint("put firewall after bridge or ptp; results tell interfaces since cniVersion 0.3.0")
 		}
 	}
+	var err error
+	if s.Sources, err = c.inZone(in, p.addrs, seen.Firewalld); err != nil {
+		return planned.Plan{}, err
+	}
 	// What is not known any more is found by its owner, where it may be.
 	forgotten := in.Verb == cni.VerbDel
 	if len(p.addrs) > 0 || forgotten {

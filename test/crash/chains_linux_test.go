@@ -36,7 +36,8 @@ func chains() []chain {
 			return append(bridged(dataDir, "nftables"), tuning(dataDir))
 		}},
 		{name: "full", request: published, plugins: func(dataDir string) []map[string]any {
-			return append(bridged(dataDir, "nftables"), map[string]any{"type": "firewall", "ingressPolicy": "isolated"}, bandwidth(), tuning(dataDir))
+			firewall := map[string]any{"type": "firewall", "ingressPolicy": "isolated"}
+			return append(bridged(dataDir, "nftables"), firewall, bandwidth(), tuning(dataDir))
 		}},
 		{name: "full-iptables", request: published, plugins: func(dataDir string) []map[string]any {
 			firewall := map[string]any{"type": "firewall", "backend": "iptables", "ingressPolicy": "same-bridge"}

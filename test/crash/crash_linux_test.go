@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cleat-cni/cleat/internal/sandbox"
@@ -73,7 +74,7 @@ func TestEveryPoint(t *testing.T) {
 			t.Fatalf("no fault %q", name)
 		}
 	}
-	turns, counted := survey(t, crew[0], rng)
+	turns, counted := survey(t, crew, rng)
 	var jobs []job
 	for _, turn := range turns {
 		rng.Shuffle(len(turn), func(i, k int) { turn[i], turn[k] = turn[k], turn[i] })
@@ -114,24 +115,17 @@ func inWorlds(jobs []job) {
 
 // survey counts the points of every verb and lists the jobs: each point with each fault has its turn once before any has it a second
 // time, with another follow-up.
-func survey(t *testing.T, w *worker, rng *rand.Rand) (turns [][]job, counted string) {
+func survey(t *testing.T, crew []*worker, rng *rand.Rand) (turns [][]job, counted string) {
 	t.Helper()
 	turns = make([][]job, len(followUps()))
 	points, ways := 0, map[string]bool{}
-	plan := func(c chain, f form, verb string) {
-		if !concerned(job{Chain: c.name, Form: f, Verb: verb}) {
-			return
-		}
-		a, err := w.do(job{Chain: c.name, Form: f, Verb: verb, Follow: followDel})
-		if err != nil || len(a.Leaks) > 0 || len(a.Points) == 0 {
-			t.Fatalf("%s %s %s without a fault: %v %s\n%s\n%d points", c.name, f, verb, err, strings.Join(a.Leaks, "\n"), a.Ended, len(a.Points))
-		}
-		chosen := worthwhile(a.Points)
-		t.Logf("%s %s %s: %d points, %d of them worthwhile", c.name, f, verb, len(a.Points), len(chosen))
+	for _, verb := range undisturbed(t, crew) {
+		chosen := worthwhile(verb.points)
+		t.Logf("%s %s %s: %d points, %d of them worthwhile", verb.Chain, verb.Form, verb.Verb, len(verb.points), len(chosen))
 		points += len(chosen)
 		for _, n := range chosen {
-			all := faults(f)
-			if strings.HasSuffix(a.Points[n-1], " socket") {
+			all := faults(verb.Form)
+			if strings.HasSuffix(verb.points[n-1], " socket") {
 				all = append(all, faultsOfMessages()...)
 			}
 			for _, fault := range all {
@@ -140,19 +134,57 @@ func survey(t *testing.T, w *worker, rng *rand.Rand) (turns [][]job, counted str
 				}
 				ways[fault.name] = true
 				for i, k := range rng.Perm(len(followUps())) {
-					turns[i] = append(turns[i], job{Chain: c.name, Form: f, Verb: verb, N: n, Fault: fault.name, Follow: followUps()[k]})
+					j := verb.job
+					j.N, j.Fault, j.Follow = n, fault.name, followUps()[k]
+					turns[i] = append(turns[i], j)
 				}
 			}
 		}
 	}
+	return turns, fmt.Sprintf("points %d × faults %d", points, len(ways))
+}
+
+// surveyed is a verb of a network in a form, with its points.
+type surveyed struct {
+	job
+	points []string
+}
+
+// undisturbed runs each verb that may be wanted once without a fault.
+func undisturbed(t *testing.T, crew []*worker) []surveyed {
+	t.Helper()
+	var list []surveyed
 	for _, c := range chosenChains(t) {
 		for _, f := range forms() {
 			for _, verb := range verbs(f) {
-				plan(c, f, verb)
+				if j := (job{Chain: c.name, Form: f, Verb: verb, Follow: followDel}); concerned(j) {
+					list = append(list, surveyed{job: j})
+				}
 			}
 		}
 	}
-	return turns, fmt.Sprintf("points %d × faults %d", points, len(ways))
+	queue := make(chan *surveyed)
+	var wg sync.WaitGroup
+	for _, w := range crew {
+		wg.Go(func() {
+			for s := range queue {
+				a, err := w.do(s.job)
+				if err != nil || len(a.Leaks) > 0 || len(a.Points) == 0 {
+					t.Errorf("%v: %v %s\n%s\n%d points", s.job, err, strings.Join(a.Leaks, "\n"), a.Ended, len(a.Points))
+				}
+				s.points = a.Points
+			}
+		})
+	}
+	for i := range list {
+		queue <- &list[i]
+	}
+	close(queue)
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return list
 }
 
 // chosenChains are the networks of -crash.chains.

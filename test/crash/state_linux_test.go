@@ -156,21 +156,28 @@ func (w *world) locked() ([]string, error) {
 // reaches reports whether the host gets an answer from a container: that nobody listens there.
 func (w *world) reaches(addr [4]byte) error {
 	return w.host.Do(func() error {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
+		err := knock(addr)
+		for errors.Is(err, unix.EINTR) { // a call with a timeout is not begun again after a signal
+			err = knock(addr)
 		}
-		defer unix.Close(fd)
-		wait := unix.NsecToTimeval(int64(2 * time.Second)) // bounds connect, too
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait); err != nil {
-			return err
-		}
-		err = unix.Connect(fd, &unix.SockaddrInet4{Port: 9, Addr: addr})
 		if !errors.Is(err, unix.ECONNREFUSED) {
 			return fmt.Errorf("the bystander does not answer: %w", err)
 		}
 		return nil
 	})
+}
+
+func knock(addr [4]byte) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	wait := unix.NsecToTimeval(int64(2 * time.Second)) // bounds connect, too
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait); err != nil {
+		return err
+	}
+	return unix.Connect(fd, &unix.SockaddrInet4{Port: 9, Addr: addr})
 }
 
 // difference lists the lines that one text has oftener than the other.

@@ -109,6 +109,8 @@ type tracer struct {
 	reading map[int]uint64 // threads that read a socket, and where to
 	paths   map[uint64]call
 	sends   map[uint64]string
+
+	programs map[int]string // that threads run
 }
 
 // trace runs a program to its end, disturbed. The calling goroutine must be locked to its thread.
@@ -138,7 +140,7 @@ func trace(cmd command, d disturbance) (outcome, error) {
 	t := &tracer{
 		disturbance: d, root: p.Pid, inside: map[int]uint64{}, failing: map[int]unix.Errno{}, dying: map[int]way{}, seen: map[int]bool{},
 		reading: map[int]uint64{}, again: map[int]uint64{}, stops: make(chan os.Signal, 1),
-		paths: pathCalls(), sends: sendCalls(),
+		paths: pathCalls(), sends: sendCalls(), programs: map[int]string{},
 	}
 	signal.Notify(t.stops, unix.SIGCHLD)
 	defer signal.Stop(t.stops)
@@ -257,6 +259,7 @@ func (t *tracer) wait(ws *unix.WaitStatus) (int, error) {
 func (t *tracer) gone(tid int) {
 	delete(t.seen, tid)
 	delete(t.inside, tid)
+	delete(t.programs, tid)
 	if t.held == tid {
 		t.held = 0
 	}
@@ -270,6 +273,9 @@ func (t *tracer) stopped(tid int, ws unix.WaitStatus) error {
 	case sig == unix.SIGTRAP|0x80 || sig == unix.SIGTRAP && ws.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
 		return t.atCall(tid)
 	case sig == unix.SIGTRAP && ws.TrapCause() > 0:
+		if ws.TrapCause() == unix.PTRACE_EVENT_EXEC {
+			delete(t.programs, tid)
+		}
 		t.resume(tid, 0)
 	case sig == unix.SIGSTOP && first: // how a new thread is announced
 		t.resume(tid, 0)
@@ -310,13 +316,16 @@ func (t *tracer) atCall(tid int) error {
 		t.resume(tid, 0)
 		return err
 	}
-	t.inside[tid] = info.Nr
-	program := programOf(tid)
+	if t.mayRestart(info.Nr) {
+		t.inside[tid] = info.Nr
+	}
+	program := t.program(tid)
 	t.points = append(t.points, program+": "+what)
 	if len(t.points) != t.n || t.fault.way == watch {
 		t.resume(tid, 0)
 		return nil
 	}
+	t.inside[tid] = info.Nr
 	switch {
 	case t.fault.way >= deaf && !strings.HasSuffix(what, " socket"):
 		t.resume(tid, 0) // the program took another way this time
@@ -417,6 +426,20 @@ func callInfo(tid int) (syscallInfo, error) {
 		return info, errno
 	}
 	return info, nil
+}
+
+// mayRestart reports whether the kernel may begin a call of this number once more. Others need no look at their end.
+func (t *tracer) mayRestart(nr uint64) bool {
+	_, sends := t.sends[nr]
+	return sends || nr == unix.SYS_FLOCK
+}
+
+// program is programOf, which is asked once for each thread and program.
+func (t *tracer) program(tid int) string {
+	if t.programs[tid] == "" {
+		t.programs[tid] = programOf(tid)
+	}
+	return t.programs[tid]
 }
 
 // programOf is the name of the program that a thread runs.

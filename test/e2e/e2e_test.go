@@ -10,6 +10,7 @@
 //	start FILE NAME PROGRAM…  start a program there, whose output goes to FILE
 //	stop FILE           interrupt it and wait for its end
 //	exits N             check the exit status of the program that ran last
+//	firewalld WHAT…     a firewalld on a bus of the script's: start, stop, reload, or list ZONE SOURCE…, which wants just these
 //	need PROGRAM…       skip the script if this machine lacks a program
 package e2e
 
@@ -25,6 +26,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/cleat-cni/cleat/internal/firewalld/firewalldtest"
 	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 )
@@ -50,6 +52,8 @@ type host struct {
 	status int // of the last program
 	// started are the programs that run beside the script, by the files of their output.
 	started map[string]*exec.Cmd
+	// firewalld is the script's, once it was started.
+	firewalld *firewalldtest.Firewalld
 }
 
 type hostKey struct{}
@@ -85,7 +89,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"host": cmdHost, "cleat": cmdCleat, "netns": cmdNetns, "in": cmdIn, "exits": cmdExits, "need": cmdNeed,
-			"start": cmdStart, "stop": cmdStop,
+			"start": cmdStart, "stop": cmdStop, "firewalld": cmdFirewalld,
 		},
 	})
 }

@@ -26,7 +26,13 @@ import (
 // seem to come from.
 func world(t *testing.T) *netns.Handle {
 	t.Helper()
-	out := namespace(t, "world")
+	return worldOf(t, "world", nil)
+}
+
+// worldOf is the world of a host, in a namespace of that name.
+func worldOf(t *testing.T, name string, host *netns.Handle) *netns.Handle {
+	t.Helper()
+	out := namespace(t, name)
 	run := func(ns *netns.Handle, line string) {
 		t.Helper()
 		words := strings.Fields(line)
@@ -37,18 +43,14 @@ func world(t *testing.T) *netns.Handle {
 			}
 			return nil
 		}
-		err := command
-		if ns != nil {
-			err = func() error { return ns.Do(command) }
-		}
-		if err := err(); err != nil {
+		if err := within(ns, command); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(nil, "ip link add up0 type veth peer name up0 netns world")
-	t.Cleanup(func() { exec.Command("ip", "link", "del", "up0").Run() }) // it goes with the namespace too
-	run(nil, "ip addr add 192.0.2.1/24 dev up0")
-	run(nil, "ip link set up0 up")
+	run(host, "ip link add up0 type veth peer name up0 netns "+name)
+	t.Cleanup(func() { within(host, func() error { return exec.Command("ip", "link", "del", "up0").Run() }) }) // it goes with the namespace too
+	run(host, "ip addr add 192.0.2.1/24 dev up0")
+	run(host, "ip link set up0 up")
 	run(out, "ip addr add 192.0.2.9/24 dev up0")
 	run(out, "ip link set up0 up")
 	err := out.Do(func() error {

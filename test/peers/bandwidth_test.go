@@ -54,7 +54,7 @@ func TestBandwidth(t *testing.T) {
 				if tc.limits != "" {
 					s.must("check", name, env...)
 				}
-				seen = append(seen, limitsOf(t, result))
+				seen = append(seen, limitsOf(t, result, name))
 				s.must("del", name, env...)
 				if left := hostIFBs(t); left != links {
 					t.Errorf("%s: ifbs after DEL\n%s\nbefore\n%s", plugins, left, links)
@@ -79,8 +79,9 @@ func hostIFBs(t *testing.T) string {
 	return string(out)
 }
 
-// limitsOf lists the qdiscs and filters of the host's interfaces in a result, and the interfaces, each under a name for its part.
-func limitsOf(t *testing.T, result []byte) string {
+// limitsOf lists the qdiscs and filters of the host's interfaces in a result but for the bridge, and the interfaces, each under a
+// name for its part.
+func limitsOf(t *testing.T, result []byte, bridge string) string {
 	t.Helper()
 	var r struct {
 		Interfaces []struct{ Name, Sandbox string }
@@ -92,10 +93,7 @@ func limitsOf(t *testing.T, result []byte) string {
 	names := []string{}
 	for _, dev := range r.Interfaces {
 		fmt.Fprintf(&text, "interface %s of the container: %t\n", dev.Name, dev.Sandbox != "")
-		if dev.Sandbox != "" {
-			continue
-		}
-		if !strings.HasPrefix(dev.Name, "bw6") { // the bridge
+		if dev.Sandbox == "" && dev.Name != bridge {
 			names = append(names, dev.Name)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,20 +51,28 @@ func reaches(ns *netns.Handle, addr string) bool {
 	return err == nil
 }
 
+// dropForwarded has iptables drop what a host forwards, until the test ends.
+func dropForwarded(t *testing.T, host *netns.Handle) {
+	t.Helper()
+	policy := func(name string) error {
+		return within(host, func() error { return exec.Command("iptables", "-P", "FORWARD", name).Run() })
+	}
+	if err := policy("DROP"); err != nil {
+		t.Fatalf("iptables: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := policy("ACCEPT"); err != nil {
+			t.Errorf("iptables: %v", err)
+		}
+	})
+}
+
 // TestFirewallIsEquivalent: on a host that drops what it forwards, who reaches whom is the same with our firewall, by either backend, and
 // with the reference's, for each policy; and a second DEL leaves what the first did.
 func TestFirewallIsEquivalent(t *testing.T) {
 	p := build(t)
 	world := world(t)
-	command := func(line string) {
-		t.Helper()
-		words := strings.Fields(line)
-		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, out)
-		}
-	}
-	command("iptables -P FORWARD DROP")
-	t.Cleanup(func() { exec.Command("iptables", "-P", "FORWARD", "ACCEPT").Run() }) // the sandbox ends too
+	dropForwarded(t, nil)
 	if err := world.Do(func() error { return exec.Command("ip", "route", "add", "10.79.0.0/16", "via", "192.0.2.1").Run() }); err != nil {
 		t.Fatal(err)
 	}

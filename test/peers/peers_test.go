@@ -84,6 +84,14 @@ func (s side) do(verb, ns string, env ...string) ([]byte, error) {
 	return out, err
 }
 
+// within runs f in a namespace; nil is that of this process.
+func within(ns *netns.Handle, f func() error) error {
+	if ns == nil {
+		return f()
+	}
+	return ns.Do(f)
+}
+
 func (s side) must(verb, ns string, env ...string) []byte {
 	s.t.Helper()
 	out, err := s.do(verb, ns, env...)

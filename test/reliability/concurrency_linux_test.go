@@ -2,6 +2,8 @@ package reliability
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -131,7 +133,7 @@ func TestAddAgainstDel(t *testing.T) {
 		}
 	}
 	t.Logf("%d of 48 ADDs attached it, %d found it attached", added, refused)
-	s, list := m.open(tailored{}), m.list(plugins...)
+	s, list := m.open(0), m.list(plugins...)
 	known, err := s.GetNetworkListCachedResult(list, m.attachment(subject, 0))
 	m.must(err)
 	if known != nil {
@@ -149,17 +151,24 @@ func TestAddAgainstGC(t *testing.T) {
 	var (
 		mu       sync.Mutex
 		attached = map[cni.Attachment]bool{}
+		adding   = map[string]time.Time{}
 		stop     = make(chan struct{})
 		wait     sync.WaitGroup
 		collects int
 	)
-	note := func(id string, is bool) {
+	// note keeps the books of a runtime: what is attached, and since when what is not yet has been being added.
+	note := func(id, verb string, done bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if a := (cni.Attachment{ContainerID: id, IfName: "eth0"}); is {
-			attached[a] = true
-		} else {
+		a := cni.Attachment{ContainerID: id, IfName: "eth0"}
+		switch {
+		case verb == verbDel:
 			delete(attached, a)
+		case verb == verbAdd && done:
+			attached[a] = true
+			delete(adding, id)
+		case verb == verbAdd:
+			adding[id] = time.Now()
 		}
 	}
 	c := newCrew(t, 4)
@@ -172,10 +181,13 @@ func TestAddAgainstGC(t *testing.T) {
 			}
 			j := job{Verb: []string{verbCollect, verbGC}[i%2], On: m.wiring, Conf: conf(plugins...)}
 			mu.Lock()
-			j.Since = time.Now()
-			for a := range attached {
-				j.Valid = append(j.Valid, a)
+			j.GCArgs.Since = time.Now()
+			for _, began := range adding {
+				if began.Before(j.GCArgs.Since) {
+					j.GCArgs.Since = began
+				}
 			}
+			j.GCArgs.ValidAttachments = slices.Collect(maps.Keys(attached))
 			mu.Unlock()
 			if a, err := c[0].do(j); err != nil || !a.done() {
 				t.Errorf("%s: %v %s", j.Verb, err, a.Err)
@@ -190,17 +202,13 @@ func TestAddAgainstGC(t *testing.T) {
 		work.Go(func() {
 			for range 8 {
 				for _, verb := range []string{verbAdd, verbCheck, verbCheck, verbDel} {
-					if verb == verbDel {
-						note(id, false)
-					}
+					note(id, verb, false)
 					a, err := c[1+n%3].do(job{Verb: verb, On: m.wiring, Conf: conf(plugins...), ID: id, Port: 20_000 + n})
 					if err != nil || !a.done() {
 						t.Errorf("%s of %s: %v %s", verb, id, err, a.Err)
 						return
 					}
-					if verb == verbAdd {
-						note(id, true)
-					}
+					note(id, verb, true)
 				}
 			}
 		})
@@ -294,7 +302,7 @@ func TestTwoRuntimes(t *testing.T) {
 	if want := each + each/2; leases != want {
 		t.Errorf("%d leases after the other one's GC, want those of the %d that live", leases, want)
 	}
-	first := m.open(tailored{})
+	first := m.open(0)
 	_, err = first.CollectNetworkList(t.Context(), m.list(plugins...), libcni.CollectArgs{})
 	m.must(err)
 	records, err := first.Attachments(t.Context())

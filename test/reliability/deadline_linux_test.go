@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,7 +80,7 @@ func sweep(t *testing.T, do func(context.Context) error, after func(n int, err e
 			return
 		}
 		if !*every {
-			n += n / 8
+			n += n / 4
 		}
 	}
 	t.Fatalf("it did not end within %d questions", maxAsked)
@@ -153,6 +154,27 @@ func TestDeadlineAtEveryPoint(t *testing.T) {
 				func(n int, _ error) { b.m.same(fmt.Sprintf("after question %d", n), attached) })
 			del(b, "after DEL")
 		}},
+		{"status", func(b bench) {
+			sweep(b.T, func(ctx context.Context) error { return b.s.GetStatusNetworkList(ctx, b.list) },
+				func(n int, _ error) { b.m.same(fmt.Sprintf("after question %d", n), b.clean) })
+		}},
+		{"repair", func(b bench) {
+			add(b)
+			attached := b.m.dump()
+			sweep(b.T, func(ctx context.Context) error {
+				b.m.must(b.m.host.Do(exec.Command("nft", "flush ruleset").Run))
+				b.m.must(b.m.pods[subject].Do(exec.Command("ip", "route", "del", "default").Run))
+				_, err := b.s.RepairNetworkList(ctx, b.list, rt(b, subject), libcni.RepairArgs{})
+				return err
+			}, func(n int, _ error) {
+				for _, id := range []string{subject, bystander} {
+					_, err := b.s.RepairNetworkList(b.Context(), b.list, rt(b, id), libcni.RepairArgs{})
+					b.m.must(err)
+				}
+				b.m.same(fmt.Sprintf("after a repair that followed question %d", n), attached)
+			})
+			del(b, "after DEL")
+		}},
 		{"gc", func(b bench) {
 			sweep(b.T, func(ctx context.Context) error {
 				lose(b)
@@ -169,7 +191,7 @@ func TestDeadlineAtEveryPoint(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := bench{T: t, m: newMachine(t)}
-			b.s, b.list = b.m.open(tailored{}), b.m.list(b.m.chain()...)
+			b.s, b.list = b.m.open(0), b.m.list(b.m.chain()...)
 			b.clean = b.m.settle(b.s, b.list)
 			tc.run(b)
 			b.m.must(b.s.CheckNetworkList(t.Context(), b.list, rt(b, bystander)))

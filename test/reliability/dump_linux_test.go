@@ -21,18 +21,20 @@ import (
 // and what changes by itself is left out.
 func (m *machine) dump() string {
 	m.Helper()
-	text := m.dumpOf("host", m.host)
+	var text strings.Builder
+	text.WriteString(m.dumpOf("host", m.host))
 	for _, id := range []string{bystander, subject} {
 		if h := m.pods[id]; h != nil {
-			text += m.dumpOf(id, h)
+			text.WriteString(m.dumpOf(id, h))
 		}
 	}
-	return text + strings.Join(m.files(), "\n")
+	return text.String() + strings.Join(m.files(), "\n")
 }
 
 // volatile is what differs from one look to the next, or from one link to the next in its place: counters, numbers of links and queues, and
 // whether the other end of a link is up.
-var volatile = regexp.MustCompile(`counter packets \d+ bytes \d+|@\S+|index \d+|refcnt \d+|linkdown|qdisc noqueue.*|qdisc (pfifo_fast|fq_codel) .*root.*`)
+var volatile = regexp.MustCompile(`counter packets \d+ bytes \d+|@\S+|index \d+|refcnt \d+|linkdown|` +
+	`qdisc noqueue.*|qdisc (pfifo_fast|fq_codel) .*root.*`)
 
 func (m *machine) dumpOf(name string, h *netns.Handle) string {
 	m.Helper()
@@ -45,7 +47,8 @@ func (m *machine) dumpOf(name string, h *netns.Handle) string {
 		for _, l := range links {
 			lines = append(lines, fmt.Sprintf("link %s mtu %d up %t", l.Name, l.MTU, l.Flags&net.FlagUp != 0))
 		}
-		out, err := exec.Command("sh", "-c", "ip -o -4 addr; ip -4 route show table all; tc qdisc; nft -s list ruleset").CombinedOutput()
+		const looks = "ip -o -4 addr; ip -4 route show table all; tc qdisc; nft -s list ruleset; grep . /proc/sys/net/core/somaxconn"
+		out, err := exec.Command("sh", "-c", looks).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("look at %s: %w\n%s", name, err, out)
 		}

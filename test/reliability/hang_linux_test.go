@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cleat-cni/cleat/cni"
 	"github.com/cleat-cni/cleat/libcni"
 )
@@ -82,13 +84,36 @@ func (m *machine) gone() {
 	}
 }
 
+// begun is the file that a plugin makes when it has begun.
+func (m *machine) begun() string { return m.path("ns", "begun") }
+
+// interrupted does something under a context whose deadline passes, if it is to, when a plugin has begun. It returns how long that
+// took from there on.
+func (m *machine) interrupted(late bool, do func(context.Context) error) (took time.Duration, err error) {
+	m.Helper()
+	ctx, cancel := context.WithCancelCause(m.Context())
+	defer cancel(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- do(ctx) }()
+	m.await("the plugin begins", func() bool {
+		_, err := os.Stat(m.begun())
+		return err == nil
+	})
+	deadline := time.Now()
+	if late {
+		cancel(context.DeadlineExceeded)
+	}
+	err = <-ended
+	return time.Since(deadline), err
+}
+
 // TestHangingPlugins has a plugin of another maker behind the built-in ones, which does not do what it should. The ADD ends soon after its
 // deadline and names the plugin, nothing of it runs on, and nothing is left: undoing has a time of its own, in which the
 // built-in plugins get theirs, also if the DEL of the other hangs as well.
 func TestHangingPlugins(t *testing.T) {
-	const deadline, undo = 400 * time.Millisecond, 2 * time.Second
+	const undo = 2 * time.Second
 	// From a deadline to the end of a plugin that ignores TERM pass two seconds, and one that hangs does so in ADD and in DEL.
-	const most = deadline + undo + 2*2*time.Second + 3*time.Second
+	const most = undo + 2*2*time.Second + 5*time.Second
 	for _, tc := range []struct {
 		name, add, del string
 		late           bool // the deadline is what ends it
@@ -106,8 +131,9 @@ func TestHangingPlugins(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			m.script("wild", fmt.Sprintf("if [ $CNI_CONTAINERID = %s ]; then case $CNI_COMMAND in\nADD) %s;;\nDEL) %s;;\nesac\nfi\n%s", subject, tc.add, tc.del, answers))
-			s := m.open(tailored{undo: undo})
+			m.script("wild", fmt.Sprintf("if [ $CNI_CONTAINERID = %s ]; then case $CNI_COMMAND in\nADD) touch %s; %s;;\nDEL) %s;;\nesac\nfi\n%s",
+				subject, m.begun(), tc.add, tc.del, answers))
+			s := m.open(undo)
 			list := m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
 			m.newPod(bystander)
 			m.newPod(subject)
@@ -115,16 +141,15 @@ func TestHangingPlugins(t *testing.T) {
 			m.must(err)
 			clean := m.dump()
 
-			ctx, cancel := context.WithTimeout(t.Context(), deadline)
-			defer cancel()
-			began := time.Now()
-			_, err = s.AddNetworkList(ctx, list, m.attachment(subject, 8002))
-			took := time.Since(began)
+			took, err := m.interrupted(tc.late, func(ctx context.Context) error {
+				_, err := s.AddNetworkList(ctx, list, m.attachment(subject, 8002))
+				return err
+			})
 			if err == nil || !strings.Contains(err.Error(), "wild") || errors.Is(err, context.DeadlineExceeded) != tc.late {
 				t.Errorf("ADD: %v", err)
 			}
 			if took > most {
-				t.Errorf("ADD took %v", took)
+				t.Errorf("ADD took %v after its deadline", took)
 			}
 			m.gone()
 			if tc.del != answers { // undone but for that plugin, and the intent says so
@@ -146,17 +171,15 @@ func TestHangingDel(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.script("wild", answers)
-	s, list := m.open(tailored{}), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
+	s, list := m.open(0), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
 	clean := m.settle(s, list)
 	m.newPod(subject)
 	_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 	m.must(err)
 	attached := m.dump()
 
-	m.script("wild", hasChildren)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	err = s.DelNetworkList(ctx, list, m.attachment(subject, 0))
+	m.script("wild", "touch "+m.begun()+"; "+hasChildren)
+	_, err = m.interrupted(true, func(ctx context.Context) error { return s.DelNetworkList(ctx, list, m.attachment(subject, 0)) })
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wild") {
 		t.Errorf("DEL: %v", err)
 	}
@@ -172,15 +195,18 @@ func TestHangingDel(t *testing.T) {
 func TestHangingIPAM(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	s := m.open(tailored{undo: 2 * time.Second})
+	s := m.open(2 * time.Second)
 	bridge := m.bridge()
 	bridge["ipam"] = map[string]any{"type": "wild-ipam"}
 	taken := m.path("taken")
-	m.script("wild-ipam", fmt.Sprintf("case $CNI_COMMAND in\nADD) touch %[1]s; %[2]s;;\nDEL) rm -f %[1]s;;\nesac", taken, ignoresTERM))
+	m.script("wild-ipam", fmt.Sprintf("case $CNI_COMMAND in\nADD) touch %[1]s %[2]s; %[3]s;;\nDEL) rm -f %[1]s;;\nesac",
+		taken, m.begun(), ignoresTERM))
 	m.newPod(subject)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err := s.AddNetworkList(ctx, m.list(bridge), m.attachment(subject, 0))
+	list := m.list(bridge)
+	_, err := m.interrupted(true, func(ctx context.Context) error {
+		_, err := s.AddNetworkList(ctx, list, m.attachment(subject, 0))
+		return err
+	})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wild-ipam") {
 		t.Errorf("ADD: %v", err)
 	}
@@ -208,7 +234,7 @@ func TestLockHeld(t *testing.T) {
 			t.Run(tc.name+"-"+verb, func(t *testing.T) {
 				t.Parallel()
 				m := newMachine(t)
-				s, plugins := m.open(tailored{}), []map[string]any{m.bridge(), portmap()}
+				s, plugins := m.open(0), []map[string]any{m.bridge(), portmap()}
 				list := m.list(plugins...)
 				clean := m.settle(s, list)
 				if verb != verbAdd {
@@ -219,9 +245,15 @@ func TestLockHeld(t *testing.T) {
 					m.newPod(subject) // the one that was attached is gone
 				}
 				pid, release := hold(t, m.path(tc.lock))
-				j := job{Verb: verb, On: m.wiring, Conf: conf(plugins...), ID: subject, Port: 8002, Expect: time.Second,
-					Valid: []cni.Attachment{{ContainerID: bystander, IfName: "eth0"}}}
-				a := j.do(s)
+				j := job{Verb: verb, On: m.wiring, Conf: conf(plugins...), ID: subject, Port: 8002,
+					GCArgs: libcni.GCArgs{ValidAttachments: []cni.Attachment{{ContainerID: bystander, IfName: "eth0"}}}}
+				// The deadline passes when it waits.
+				ctx, cancel := context.WithCancelCause(t.Context())
+				ended := make(chan answer)
+				go func() { ended <- j.under(ctx, s) }()
+				m.await("somebody waits", func() bool { return m.waitedFor(tc.lock) })
+				cancel(context.DeadlineExceeded)
+				a := <-ended
 				for _, part := range []string{"deadline exceeded", "lock " + m.path(tc.lock), fmt.Sprintf("held by pid %d (", pid)} {
 					if !strings.Contains(a.Err, part) {
 						t.Errorf("error %q lacks %q", a.Err, part)
@@ -231,8 +263,6 @@ func TestLockHeld(t *testing.T) {
 					t.Errorf("error %q has code %d", a.Err, a.Code)
 				}
 				// It waits when the holder dies, and goes on.
-				j.Expect = 0
-				ended := make(chan answer)
 				go func() { ended <- j.do(s) }()
 				release()
 				if a := <-ended; !a.done() {
@@ -245,4 +275,20 @@ func TestLockHeld(t *testing.T) {
 			})
 		}
 	}
+}
+
+// waitedFor reports whether the kernel shows somebody who waits for the lock on a file of the machine.
+func (m *machine) waitedFor(file string) bool {
+	m.Helper()
+	var st unix.Stat_t
+	m.must(unix.Stat(m.path(file), &st))
+	locks, err := os.ReadFile("/proc/locks")
+	m.must(err)
+	id := fmt.Sprintf(" %02x:%02x:%d ", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for line := range strings.Lines(string(locks)) {
+		if strings.Contains(line, "->") && strings.Contains(line, id) {
+			return true
+		}
+	}
+	return false
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -35,9 +34,8 @@ const (
 
 // wiring is what a process must know of a machine to be a runtime on it.
 type wiring struct {
-	Dir    string // of the machine
-	State  string // name of the folder of records in it
-	Kernel string // "" is the machine's; none is for networks that need no kernel
+	Dir   string // of the machine
+	State string // name of the folder of records in it
 }
 
 func (w wiring) path(parts ...string) string {
@@ -53,19 +51,9 @@ type side struct {
 	kernel *kernel.Kernel
 }
 
-// tailored is what a test puts in place of what is usual.
-type tailored struct {
-	around func(planned.Kernel) planned.Kernel // something around the kernel
-	undo   time.Duration                       // UndoTimeout
-	log    io.Writer
-}
-
-// open makes a runtime.
-func (w wiring) open(with tailored) (*side, error) {
+// open makes a runtime, which has so long to undo a failed ADD; 0 is the default.
+func (w wiring) open(undo time.Duration) (*side, error) {
 	log := slog.New(slog.DiscardHandler)
-	if with.log != nil {
-		log = slog.New(slog.NewTextHandler(with.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
 	host, err := netns.Open(w.pod("host"))
 	if err != nil {
 		return nil, err
@@ -79,17 +67,13 @@ func (w wiring) open(with tailored) (*side, error) {
 		return nil, err
 	}
 	s := &side{host: host, kernel: k}
-	used := planned.Wrap(k)
-	if with.around != nil {
-		used = with.around(used)
-	}
 	s.runner = builtin.New(builtin.Config{
-		Plugins: plugins.All(), Kernel: used, Leases: store, Originals: originals.Store{}, Answers: k.Answers,
+		Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{}, Answers: k.Answers,
 		Programs: libcni.NewExecRunner(os.Environ(), nil), Env: os.Environ(), Log: log,
 	})
 	s.CNI, err = libcni.New(libcni.Config{
 		PluginDirs: []string{w.path("bin")}, StateDir: w.path(w.State), LockDir: w.path("lock"), Runner: s.runner,
-		Log: log, UndoTimeout: with.undo,
+		Log: log, UndoTimeout: undo,
 	})
 	return s, err
 }
@@ -156,9 +140,9 @@ func (m *machine) removePod(id string) {
 }
 
 // open makes a runtime that is closed with the test.
-func (m *machine) open(with tailored) *side {
+func (m *machine) open(undo time.Duration) *side {
 	m.Helper()
-	s, err := m.wiring.open(with)
+	s, err := m.wiring.open(undo)
 	m.must(err)
 	m.Cleanup(func() { m.must(s.Close()) })
 	return s

@@ -24,11 +24,9 @@ type job struct {
 	On     wiring
 	Conf   []byte
 	ID     string
-	In     string           // the pod, if it is not ID's
-	Port   int              // published, if not 0
-	Valid  []cni.Attachment // of a GC
-	Since  time.Time        // when Valid was put together
-	Expect time.Duration    // how long it may take; 0 is a minute
+	In     string // the pod, if it is not ID's
+	Port   int    // published, if not 0
+	GCArgs libcni.GCArgs
 }
 
 // The verbs of jobs.
@@ -78,7 +76,7 @@ func work() error {
 				err = s.Close()
 			}
 			if on = j.On; err == nil {
-				s, err = on.open(tailored{})
+				s, err = on.open(0)
 			}
 			if err != nil {
 				return err
@@ -95,22 +93,23 @@ func work() error {
 	}
 }
 
+// limit is how long a job may take.
+const limit = 2 * time.Minute
+
 // do does the job.
 func (j job) do(s *side) answer {
-	ctx, cancel := context.WithTimeout(context.Background(), j.limit())
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	return j.under(ctx, s)
+}
+
+// under does the job under a context.
+func (j job) under(ctx context.Context, s *side) answer {
 	a := answer{Seq: j.Seq}
 	if err := j.run(ctx, s, &a); err != nil {
 		a.Err, a.Code = err.Error(), cni.CodeOf(err)
 	}
 	return a
-}
-
-func (j job) limit() time.Duration {
-	if j.Expect == 0 {
-		return time.Minute
-	}
-	return j.Expect
 }
 
 func (j job) run(ctx context.Context, s *side, a *answer) error {
@@ -137,7 +136,7 @@ func (j job) run(ctx context.Context, s *side, a *answer) error {
 	case verbCheck:
 		return s.CheckNetworkList(ctx, list, rt)
 	case verbGC:
-		return s.GCNetworkList(ctx, list, &libcni.GCArgs{ValidAttachments: j.Valid, Since: j.Since})
+		return s.GCNetworkList(ctx, list, &j.GCArgs)
 	case verbCollect:
 		_, err := s.CollectNetworkList(ctx, list, libcni.CollectArgs{})
 		return err
@@ -163,7 +162,13 @@ var errDied = errors.New("the process died")
 // startWorker starts a process that ends with the test.
 func startWorker(t testing.TB) *worker {
 	t.Helper()
-	w := &worker{cmd: selfAs(roleWorker), waiting: map[int]chan answer{}}
+	return startAs(t, roleWorker)
+}
+
+// startAs starts a process with a role that takes jobs.
+func startAs(t testing.TB, role string) *worker {
+	t.Helper()
+	w := &worker{cmd: selfAs(role), waiting: map[int]chan answer{}}
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

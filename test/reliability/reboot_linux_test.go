@@ -69,21 +69,31 @@ func (m *machine) aged() {
 	m.Helper()
 	before := time.Now().Add(-time.Hour)
 	for _, dir := range []string{"data", "state"} {
-		m.must(filepath.WalkDir(m.path(dir), func(path string, _ os.DirEntry, err error) error {
+		m.must(ignoreMissing(filepath.WalkDir(m.path(dir), func(path string, _ os.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			return os.Chtimes(path, before, before)
-		}))
+		})))
 	}
 }
 
 // few is a network with four addresses.
 func (w wiring) few() []map[string]any {
-	plugins := []map[string]any{w.bridge(), portmap()}
-	plugins[0]["ipam"].(map[string]any)["ranges"] = []any{[]any{map[string]any{
-		"subnet": "10.99.0.0/24", "rangeStart": "10.99.0.2", "rangeEnd": "10.99.0.5"}}}
-	return plugins
+	bridge := w.bridge()
+	bridge["ipam"] = w.addresses(4)
+	return []map[string]any{bridge, portmap()}
+}
+
+// addresses is an IPAM section with so many addresses.
+func (w wiring) addresses(n int) map[string]any {
+	return map[string]any{"type": "host-local", "dataDir": w.path("data"), "ranges": []any{[]any{map[string]any{
+		"subnet": "10.99.0.0/24", "rangeStart": "10.99.0.2", "rangeEnd": fmt.Sprintf("10.99.0.%d", 1+n)}}}}
+}
+
+// addressesAlone is a plugin that gives addresses and does nothing else: what there is to test is on the disk.
+func (w wiring) addressesAlone(n int) map[string]any {
+	return map[string]any{"type": "host-local", "ipam": w.addresses(n)}
 }
 
 // addAll adds containers in namespaces of their own, and returns the address of each; "" where there was none left.
@@ -162,10 +172,10 @@ func TestReboot(t *testing.T) {
 			m := newMachine(t)
 			m.ownBoot()
 			list := m.list(m.few()...)
-			m.distinct(m.addAll(m.open(tailored{}), list, "old1", "old2", "old3", "old4"), 4)
+			m.distinct(m.addAll(m.open(0), list, "old1", "old2", "old3", "old4"), 4)
 			for boot := 2; boot < 4; boot++ { // twice: nothing adds up
 				m.powerCycle(fmt.Sprintf("boot-%d", boot))
-				s := m.open(tailored{})
+				s := m.open(0)
 				m.must(tc.first(m, s, list))
 				m.distinct(m.addAll(s, list, "old1", "new2", "new3", "new4", "new5"), 4)
 				_, err := s.CollectNetworkList(t.Context(), list, libcni.CollectArgs{})
@@ -197,8 +207,9 @@ func TestRebootKeepsWhatLives(t *testing.T) {
 		{"the-reference-has-a-record", func(m *machine) {
 			m.powerCycle("boot-2")
 			m.newPod("foreign")
-			m.must(os.WriteFile(m.path("state", "results", network+"-foreign-eth0"), fmt.Appendf(nil,
-				`{"kind":"cniCacheV1","containerId":"foreign","ifName":"eth0","networkName":%q,"netns":%q,"config":"e30="}`, network, m.pod("foreign")), 0o600))
+			record := fmt.Appendf(nil, `{"kind":"cniCacheV1","containerId":"foreign","ifName":"eth0","networkName":%q,"netns":%q,"config":"e30="}`,
+				network, m.pod("foreign"))
+			m.must(os.WriteFile(m.path("state", "results", network+"-foreign-eth0"), record, 0o600))
 			m.must(os.WriteFile(m.path("data", network, "10.99.0.5"), []byte("foreign\r\neth0"), 0o600))
 			m.aged()
 		}, false, 3},
@@ -233,9 +244,9 @@ func TestRebootKeepsWhatLives(t *testing.T) {
 			m := newMachine(t)
 			m.ownBoot()
 			list := m.list(m.few()...)
-			before := m.addAll(m.open(tailored{}), list, "old1")
+			before := m.addAll(m.open(0), list, "old1")
 			tc.turn(m)
-			s := m.open(tailored{})
+			s := m.open(0)
 			ids := []string{"new1", "new2", "new3", "new4"}
 			got := m.addAll(s, list, ids...)
 			if !tc.lives {
@@ -249,7 +260,7 @@ func TestRebootKeepsWhatLives(t *testing.T) {
 					t.Errorf("%s: %q, %v", file, owner, err)
 				}
 				m.must(os.Remove(file))
-				m.must(errors.Join(ignoreMissing(os.Remove(m.path("state", "results", network+"-foreign-eth0")))))
+				m.must(ignoreMissing(os.Remove(m.path("state", "results", network+"-foreign-eth0"))))
 			}
 			for _, id := range append(ids, "old1") {
 				m.must(s.DelNetworkList(t.Context(), list, m.attachment(id, 0)))
@@ -266,14 +277,14 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// TestNodeInAContainerRestarts: the node's containers and its /run end, but the kernel's boot goes on, and paths of namespaces are used again.
-// An ADD of the same container works, what is gone is freed by the first GC by liveness, and what lives is kept.
+// TestNodeInAContainerRestarts: the node's containers and its /run end, but the kernel's boot goes on, and paths of namespaces are
+// used again. An ADD of the same container works, what is gone is freed by the first GC by liveness, and what lives is kept.
 func TestNodeInAContainerRestarts(t *testing.T) {
 	m := newMachine(t)
 	list := m.list(m.few()...)
-	m.distinct(m.addAll(m.open(tailored{}), list, "old1", "old2", "old3", "old4"), 4)
+	m.distinct(m.addAll(m.open(0), list, "old1", "old2", "old3", "old4"), 4)
 	m.restartNode()
-	s := m.open(tailored{})
+	s := m.open(0)
 	m.newPod("old2") // at the same path, but not the one that was attached
 	first := m.addAll(s, list, "old1")
 	m.distinct(first, 1)

@@ -75,7 +75,7 @@ func TestConfigurationReplaced(t *testing.T) {
 			m.configure(conf(m.chain()...))
 			list, err := libcni.LoadConfList(m.path("conf"), network)
 			m.must(err)
-			s := m.open(tailored{})
+			s := m.open(0)
 			clean := m.settle(s, list)
 			_, err = s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)
@@ -90,7 +90,7 @@ func TestConfigurationReplaced(t *testing.T) {
 // TestConfigurationDeletedAndDead: what died without DEL is freed also when the network's configuration is gone.
 func TestConfigurationDeletedAndDead(t *testing.T) {
 	m := newMachine(t)
-	s, list := m.open(tailored{}), m.list(m.chain()...)
+	s, list := m.open(0), m.list(m.chain()...)
 	clean := m.settle(s, list)
 	_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 	m.must(err)
@@ -103,7 +103,7 @@ func TestConfigurationDeletedAndDead(t *testing.T) {
 func TestProgramReplacedInMidRun(t *testing.T) {
 	m := newMachine(t)
 	m.script("wild", answers)
-	s, list := m.open(tailored{}), m.list(m.bridge(), map[string]any{"type": "wild"})
+	s, list := m.open(0), m.list(m.bridge(), map[string]any{"type": "wild"})
 	stop := make(chan struct{})
 	var wait sync.WaitGroup
 	replaced := 0
@@ -140,8 +140,8 @@ func TestProgramReplacedInMidRun(t *testing.T) {
 	m.bare("in the end")
 }
 
-// TestProgramTakenAway takes a plugin away, or puts another program in the place of a built-in one, between ADD and DEL. As long as it can't
-// do its part DEL fails and forgets nothing; when it can again DEL removes everything.
+// TestProgramTakenAway takes a plugin away, or puts another program in the place of a built-in one, between ADD and DEL. As long
+// as it can't do its part DEL fails and forgets nothing; when it can again DEL removes everything.
 func TestProgramTakenAway(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -153,7 +153,8 @@ func TestProgramTakenAway(t *testing.T) {
 			func(m *machine) { m.script("wild", answers) }, "exec format error"},
 		{"not-executable", func(m *machine) { m.must(os.Chmod(m.path("bin", "wild"), 0o644)) },
 			func(m *machine) { m.must(os.Chmod(m.path("bin", "wild"), 0o755)) }, "not executable"},
-		{"another-bridge", func(m *machine) { m.script("bridge", "exit 3") }, func(m *machine) { m.must(os.Remove(m.path("bin", "bridge"))) }, "exit status 3"},
+		{"another-bridge", func(m *machine) { m.script("bridge", "exit 3") },
+			func(m *machine) { m.must(os.Remove(m.path("bin", "bridge"))) }, "exit status 3"},
 		{"folder-gone", func(m *machine) { m.must(os.Rename(m.path("bin"), m.path("ns", "away"))) },
 			func(m *machine) { m.must(os.Rename(m.path("ns", "away"), m.path("bin"))) }, "wild"},
 	} {
@@ -161,7 +162,7 @@ func TestProgramTakenAway(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
 			m.script("wild", answers)
-			s, list := m.open(tailored{}), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
+			s, list := m.open(0), m.list(m.bridge(), portmap(), map[string]any{"type": "wild"})
 			clean := m.settle(s, list)
 			_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)
@@ -188,12 +189,13 @@ func TestFoldersTakenAway(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			s, list := m.open(tailored{}), m.list(m.chain()...)
+			s, list := m.open(0), m.list(m.chain()...)
 			clean := m.settle(s, list)
 			_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)
 			m.must(os.RemoveAll(m.path(folder)))
 			m.must(s.DelNetworkList(t.Context(), list, m.attachment(subject, 0)))
+			m.newPod(subject) // its sysctls can't be put back without the folder of originals
 			// What the bystander had in the folder is gone with it.
 			want := slices.DeleteFunc(strings.Split(clean, "\n"), func(line string) bool { return strings.HasPrefix(line, "file "+folder+"/") })
 			got := strings.Split(m.dump(), "\n")
@@ -206,7 +208,6 @@ func TestFoldersTakenAway(t *testing.T) {
 			if folder == "state" {
 				return // nobody knows any more that the bystander has its address
 			}
-			m.newPod(subject)
 			res, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 8002))
 			m.must(err)
 			if addr := res.IPs[0].Address.Addr().String(); addr == "10.99.0.2" {
@@ -214,5 +215,37 @@ func TestFoldersTakenAway(t *testing.T) {
 			}
 			m.must(s.CheckNetworkList(t.Context(), list, m.attachment(subject, 0)))
 		})
+	}
+}
+
+// TestDamagedOriginals: what tuning keeps for DEL is damaged, or another container's of that name left it in an earlier boot. DEL removes
+// the attachment all the same.
+func TestDamagedOriginals(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "half": `{"mtu":15`, "zeros": "\x00\x00\x00\x00",
+		"another's":       `{"mtu":1300,"network":"other","containerID":"x","ifName":"eth9"}`,
+		"an-earlier-boot": `{"mtu":1300,"network":"net","containerID":"subject","ifName":"eth0"}`,
+	} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s-after-add-%t", name, after), func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t)
+				s, list := m.open(0), m.list(m.bridge(), m.chain()[4])
+				clean := m.settle(s, list)
+				m.newPod(subject)
+				damage := func() { m.must(os.WriteFile(m.path("tuning", "subject_eth0.json"), []byte(content), 0o600)) }
+				if !after {
+					damage()
+				}
+				_, err := s.AddNetworkList(t.Context(), list, m.attachment(subject, 0))
+				m.must(err)
+				if after {
+					damage()
+				}
+				m.must(s.DelNetworkList(t.Context(), list, m.attachment(subject, 0)))
+				m.newPod(subject) // its sysctls could not be put back
+				m.same("after DEL", clean)
+			})
+		}
 	}
 }

@@ -36,12 +36,12 @@ type soak struct {
 }
 
 // TestSoak adds and deletes containers for a long time in one process, with the whole chain; one of a hundred is added by a process
-// that is killed meanwhile, and what that leaves is freed by DEL or by GC. Between stretches nothing is attached but the bystander, and then memory, descriptors, threads, files,
-// links and rules are counted: they do not grow.
+// that is killed meanwhile, and what that leaves is freed by DEL or by GC. Between stretches nothing is attached but the bystander, and
+// then memory, descriptors, threads, files, links and rules are counted: they do not grow.
 func TestSoak(t *testing.T) {
 	m := newMachine(t)
 	plugins := m.chain()
-	k := &soak{machine: m, list: m.list(plugins...), raw: conf(plugins...), s: m.open(tailored{}), rng: random(t, 1)}
+	k := &soak{machine: m, list: m.list(plugins...), raw: conf(plugins...), s: m.open(0), rng: random(t, 1)}
 	clean := m.settle(k.s, k.list)
 	for i := range soakers {
 		m.newPod(slot(i))
@@ -181,7 +181,8 @@ func judge(t *testing.T, samples []sample) {
 	for name, limit := range limits() {
 		slope := slopeOf(samples, name)
 		grown := slope * float64(samples[len(samples)-1].pairs-samples[0].pairs)
-		t.Logf("%s: %.0f, then %.0f in the end: %+.2f for 1,000 pairs", name, samples[0].counts[name], samples[len(samples)-1].counts[name], slope*1000)
+		first, last := samples[0].counts[name], samples[len(samples)-1].counts[name]
+		t.Logf("%s: %.0f, then %.0f in the end: %+.2f for 1,000 pairs", name, first, last, slope*1000)
 		if grown > limit {
 			t.Errorf("%s grow: %+.1f, more than %.1f", name, grown, limit)
 		}

@@ -46,6 +46,9 @@ func checkTests() map[string]func(ruleTest) {
 // testCheckFinds breaks an attachment in each way of a rule. Every one is of an attachment of its own, and a neighbour that is
 // whole tells that CHECK is not only shy.
 func testCheckFinds(m *machine, s sample, rule string) {
+	if s.damaged != "" {
+		s.conf = s.damaged
+	}
 	for _, d := range s.damage {
 		if d.rule != rule {
 			continue

@@ -22,6 +22,8 @@ type sample struct {
 	// damage is what CHECK has to find; the words POD, IF, VETH and ADDR stand for the pod's namespace, its interface, the
 	// host's end and the first address.
 	damage []damage
+	// damaged are the members with which there is all that damage breaks; "" is conf.
+	damaged string
 	// changes are what later plugins may do without CHECK minding.
 	changes []string
 	// full are the members of a configuration that has one address; "" for a plugin that gives none.
@@ -72,6 +74,7 @@ func rows() []sample {
 				{"no-ingress-limit", "PL16", []string{"host tc qdisc del dev VETH root"}},
 				{"another-rate", "PL16", []string{"host tc qdisc change dev VETH root handle 1: tbf rate 9mbit burst 100000 limit 125000"}},
 				{"no-egress-limit", "PL16", []string{"host tc qdisc del dev VETH ingress"}},
+				{"no-filter", "PL16", []string{"host tc filter del dev VETH ingress"}},
 			},
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip addr add 203.0.113.7/32 dev IF"},
 		},
@@ -97,10 +100,14 @@ func rows() []sample {
 		},
 		{
 			typ: "firewall", role: chained, conf: `"ingressPolicy":"open"`, invalid: `"ingressPolicy":"closed"`,
+			damaged: `"ingressPolicy":"isolated"`, // which needs the interfaces that results tell since 0.3.0
 			damage: []damage{
 				{"no-rules", "PL16", []string{"host nft flush ruleset"}},
 				{"no-chain", "PL16", []string{"host nft flush chain inet cleat firewall"}},
+				{"no-marks", "PL16", []string{"host nft flush chain inet cleat firewall_mark"}},
 				{"no-element", "PL16", []string{"host nft flush set inet cleat fw4"}},
+				{"not-closed", "PL16", []string{"host nft flush set inet cleat fw_closed4"}},
+				{"not-closed-at-the-bridge", "PL16", []string{"host nft flush set bridge cleat fw_isolated"}},
 			},
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF"},
 		},

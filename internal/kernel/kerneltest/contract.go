@@ -48,6 +48,7 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"make-and-observe", testMakeAndObserve},
 		{"peers", testPeers},
 		{"impostor", testImpostor},
+		{"pod-id", testPodID},
 		{"lost-redirect", testLostRedirect},
 		{"modes", testModes},
 		{"uplink", testUplink},

@@ -66,6 +66,25 @@ func testImpostor(t *testing.T, f Fixture) {
 	f.expect(t, pod, netstate.State{Owner: want.Owner, Links: want.Links}, want.Links[2].Key())
 }
 
+// testPodID: a namespace has one number, whoever asks, and no other has it; without one, or unasked, there is none.
+func testPodID(t *testing.T, f Fixture) {
+	ask := func(pod string, asked bool) string {
+		t.Helper()
+		facts, err := f.open(t, pod).Observe(t.Context(), netstate.Query{PodID: asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return facts.PodID
+	}
+	one, two := f.NewPod(), f.NewPod()
+	if a, again, b := ask(one, true), ask(one, true), ask(two, true); a != again || a == b && a != "" {
+		t.Errorf("%q, again %q, another %q", a, again, b)
+	}
+	if id := ask(one, false) + ask("", true); id != "" {
+		t.Errorf("%q, though it was not asked or there is no pod", id)
+	}
+}
+
 // testLostRedirect: a filter outlives the interface that it leads to, and drops what it matches. It is told
 // from one that is missing, so that it can be taken away.
 func testLostRedirect(t *testing.T, f Fixture) {

@@ -86,6 +86,10 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 		return s.chainText(o)
 	case netstate.IptablesRule:
 		return s.ruleText(o)
+	case netstate.Source:
+		if x.firewalld && slices.Contains(s.sources, bare(o)) {
+			return o.String()
+		}
 	case netstate.Lease, netstate.Flow:
 		return o.String() // neither is the kernel's to have
 	default:

@@ -95,6 +95,6 @@ func (s *space) objects(p netstate.Place) netstate.State {
 	return netstate.State{
 		Addrs: c.addrs, Routes: c.routes, Rules: c.rules, Neighbours: c.neighbours,
 		Qdiscs: c.qdiscs, Filters: c.filters, Tables: c.tables, Elements: c.elements,
-		IptablesChains: c.iptChains, IptablesRules: c.iptRules,
+		IptablesChains: c.iptChains, IptablesRules: c.iptRules, Sources: append(c.sources, c.notes()...),
 	}
 }

@@ -37,6 +37,8 @@ type Config struct {
 	Fault func(step string) error
 	// NoNFTables: the kernel has no nf_tables.
 	NoNFTables bool
+	// Firewalld: firewalld runs. See [Memory.StartFirewalld].
+	Firewalld bool
 }
 
 // Memory is a kernel in memory. It is safe for concurrent use.
@@ -50,6 +52,8 @@ type Memory struct {
 	files  map[string]bool
 	last   int
 	opened map[int]int // how many sessions keep the namespace alive
+
+	firewalld bool // it runs
 }
 
 var _ planned.Kernel = (*Memory)(nil)
@@ -71,6 +75,9 @@ func NewMemory(cfg Config) *Memory {
 	}
 	if m.fault == nil {
 		m.fault = noFault
+	}
+	if cfg.Firewalld {
+		m.StartFirewalld()
 	}
 	return m
 }

@@ -18,6 +18,14 @@ func TestMemoryIptables(t *testing.T) {
 	})
 }
 
+func TestMemoryFirewalld(t *testing.T) {
+	kerneltest.Firewalld(t, func(t *testing.T) kerneltest.FirewalldFixture {
+		m := kerneltest.NewMemory(kerneltest.Config{Firewalld: true})
+		return kerneltest.FirewalldFixture{Fixture: m.Fixture(t), Start: m.StartFirewalld, Stop: m.StopFirewalld,
+			AddSource: m.AddSource, Sources: m.SourcesOf}
+	})
+}
+
 // TestMemoryAgreesWithItself: the same steps come to the same.
 func TestMemoryAgreesWithItself(t *testing.T) {
 	for seed := range uint64(50) {

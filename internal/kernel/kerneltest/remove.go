@@ -29,7 +29,7 @@ func (x *transaction) remove(want netstate.State, sweep bool) error {
 		}
 	}
 	var errs []error
-	for _, r := range slices.Concat(x.elementsOf(want, sweep), x.iptablesOf(want), x.onLinks(want), x.linksOf(want)) {
+	for _, r := range slices.Concat(x.elementsOf(want, sweep), x.iptablesOf(want), x.sourcesOf(want), x.onLinks(want), x.linksOf(want)) {
 		s, ok := x.w[x.id(r.place)]
 		if !ok {
 			continue // it went with its namespace
@@ -160,7 +160,7 @@ func (m *Memory) Collect(ctx context.Context, network string, valid []netstate.O
 	if err := m.fault("collect " + network); err != nil {
 		return nil, fmt.Errorf("collect %s: %w", network, err)
 	}
-	x := &transaction{w: m.spaces, paths: m.paths, fault: m.fault}
+	x := &transaction{w: m.spaces, paths: m.paths, fault: m.fault, firewalld: m.firewalld}
 	host := m.spaces[hostID]
 	dead := func(o netstate.Owner) bool {
 		return !o.IsZero() && o.Network == network && !slices.Contains(valid, o)
@@ -189,6 +189,12 @@ func (m *Memory) Collect(ctx context.Context, network string, valid []netstate.O
 	}
 	if !dryRun {
 		host.iptChains = slices.DeleteFunc(host.iptChains, func(c netstate.IptablesChain) bool { return dead(c.Owner) })
+		host.noted = slices.DeleteFunc(host.noted, func(n noted) bool { return dead(n.Owner) && n.found })
+	}
+	for _, n := range slices.Clone(host.noted) {
+		if dead(n.Owner) && !n.found {
+			free(n.Owner, x.sourceOf(n))
+		}
 	}
 	for _, name := range host.names() {
 		if l, ok := host.links[name]; ok && dead(l.owner) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
@@ -33,7 +34,8 @@ func (s *session) begin(ctx context.Context) (x *transaction, end func(), err er
 		s.m.mu.Unlock()
 		return nil, nil, fmt.Errorf("use session: %w", os.ErrClosed)
 	}
-	return &transaction{w: s.m.spaces, pod: s.pod, paths: s.m.paths, fault: s.m.fault, done: map[string]bool{}}, s.m.mu.Unlock, nil
+	return &transaction{w: s.m.spaces, pod: s.pod, paths: s.m.paths, fault: s.m.fault, done: map[string]bool{}, firewalld: s.m.firewalld},
+		s.m.mu.Unlock, nil
 }
 
 // Close implements planned.Session. A second Close does nothing.
@@ -94,6 +96,10 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 	}
 	f.NoNFTables = q.NFTables && s.m.noNFT
+	f.Firewalld = q.Firewalld && s.m.firewalld
+	if q.PodID && x.pod != noID {
+		f.PodID = strconv.Itoa(x.pod)
+	}
 	for _, e := range q.Elements {
 		if have, ok := first(x.w[hostID].elements, func(o netstate.Element) bool { return sameElement(e, o) }); ok && have.Owner == e.Owner {
 			f.Elements = append(f.Elements, e)

@@ -26,6 +26,8 @@ type space struct {
 	elements   []netstate.Element
 	iptChains  []netstate.IptablesChain // without those that every table has
 	iptRules   []netstate.IptablesRule  // of all chains
+	sources    []netstate.Source        // in zones of firewalld, which knows no owners
+	noted      []noted                  // whose they are
 }
 
 // link is an interface: Down is as it is, Peer and PeerPlace stand in peer.
@@ -63,6 +65,8 @@ func (s *space) clone() *space {
 	c.elements = slices.Clone(s.elements)
 	c.iptChains = slices.Clone(s.iptChains)
 	c.iptRules = slices.Clone(s.iptRules)
+	c.sources = slices.Clone(s.sources)
+	c.noted = slices.Clone(s.noted)
 	return &c
 }
 

@@ -19,6 +19,11 @@ func (m *Memory) Supports(ctx context.Context, s netstate.State) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, o := range s.Sources {
+		if err := inFirewalld(o, m.firewalld); err != nil {
+			return &netstate.ObjectError{Object: o.Key(), Err: err}
+		}
+	}
 	for _, o := range s.Objects() {
 		if err := m.fault("supports " + o.Key()); err != nil {
 			return &netstate.ObjectError{Object: o.Key(), Err: err}

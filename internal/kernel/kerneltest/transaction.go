@@ -23,6 +23,7 @@ type transaction struct {
 	links []netstate.Link // of the state
 	// discarded are the links of earlier attempts that are gone also if this one fails.
 	discarded []end
+	firewalld bool // it runs
 }
 
 func (x *transaction) id(p netstate.Place) int {
@@ -77,6 +78,7 @@ func (x *transaction) apply(want netstate.State) error {
 			return each(x, "make", want.IptablesChains, func(c netstate.IptablesChain) error { return x.makeIptablesChain(want, c) })
 		},
 		func() error { return each(x, "make", want.IptablesRules, x.makeIptablesRule) },
+		func() error { return each(x, "make", want.Sources, x.bindSource) },
 		func() error { return each(x, "make", want.Flows, func(netstate.Flow) error { return nil }) },
 	} {
 		if err := step(); err != nil {

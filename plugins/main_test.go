@@ -1,0 +1,9 @@
+package plugins_test
+
+import (
+	"testing"
+
+	"github.com/cleat-cni/cleat/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
