@@ -245,7 +245,7 @@ func (r *Runtime) newContainer(s *sandbox, start container.Start) *ctr {
 		CreatedAt: now(), StopSignal: unix.SIGTERM, FallbackToOutput: spec.TerminationMessagePolicy == v1.TerminationMessageFallbackToLogsOnError,
 		LogPath: filepath.Join(r.logDir(start.Pod), spec.Name, fmt.Sprintf("%d.log", start.RestartCount)),
 	}}
-	c.rec.Cgroup = podGroup(start.Pod.UID) + "/" + s.rec.ID + "/" + c.rec.ID
+	c.rec.Cgroup = r.podGroup(start.Pod.UID) + "/" + s.rec.ID + "/" + c.rec.ID
 	c.dir = r.containerDir(&c.rec)
 	return c
 }

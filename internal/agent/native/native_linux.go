@@ -35,6 +35,7 @@ type Config struct {
 	Networks *network.Manager // required
 	Images   ImageStore       // default: there are no images
 	Runc     string           // default: runc in $PATH
+	Cgroup   string           // the control group of all pods; default cleat
 	// ResolvConf is the node's, which pods get with dnsPolicy Default. Default /etc/resolv.conf.
 	ResolvConf string
 	// ClusterDNS are the servers of dnsPolicy ClusterFirst; without any such a pod gets what Default gives.
@@ -84,7 +85,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	cfg.ClusterDomain = cmp.Or(cfg.ClusterDomain, "cluster.local")
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.LogSize, cfg.LogFiles = cmp.Or(cfg.LogSize, defaultLogSize), cmp.Or(cfg.LogFiles, defaultLogFiles)
-	cfg.Runc = cmp.Or(cfg.Runc, "runc")
+	cfg.Runc, cfg.Cgroup = cmp.Or(cfg.Runc, "runc"), cmp.Or(cfg.Cgroup, "cleat")
 	if cfg.Changed == nil {
 		cfg.Changed = func(types.UID) {}
 	}

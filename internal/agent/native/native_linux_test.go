@@ -102,7 +102,7 @@ func (n *node) open(t *testing.T) {
 	}
 	n.changed = make(chan types.UID, 100)
 	n.Runtime, err = New(t.Context(), Config{
-		Root: n.root, Program: program.path, Log: log, Networks: network.New(network.Config{CNI: n.cni, ConfDir: n.conf, Log: log}),
+		Root: n.root, Program: program.path, Cgroup: fmt.Sprintf("cleat-test-%d", os.Getpid()), Log: log, Networks: network.New(network.Config{CNI: n.cni, ConfDir: n.conf, Log: log}),
 		Images:  images.New(images.Config{Dirs: []string{n.images}, Root: filepath.Join(n.root, "images")}),
 		Changed: func(uid types.UID) { n.changed <- uid },
 	})
@@ -137,8 +137,11 @@ func (n *node) cleanUp(t *testing.T) {
 			t.Errorf("left in %s: %v, %v", dir, entries, err)
 		}
 	}
-	if pids, err := n.groups.Processes("cleat"); err != nil || len(pids) > 0 {
+	if pids, err := n.groups.Processes(n.cfg.Cgroup); err != nil || len(pids) > 0 {
 		t.Errorf("processes left: %v, %v", pids, err)
+	}
+	if err := n.groups.Remove(ctx, n.cfg.Cgroup); err != nil {
+		t.Errorf("control groups left: %v", err)
 	}
 	if out, err := exec.Command("sh", "-c", "mount | grep "+n.root).Output(); len(out) > 0 {
 		t.Errorf("mounts left: %s%v", out, err)

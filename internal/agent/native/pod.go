@@ -23,7 +23,7 @@ const (
 // networkPod is the pod as its networks see it.
 func networkPod(pod *v1.Pod) (*network.Pod, error) {
 	p := &network.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Annotations: pod.Annotations,
-		CgroupPath: "/" + podGroup(pod.UID), Ports: ports(pod)}
+		Ports: ports(pod)}
 	var err error
 	if p.Networks, err = network.ParseNetworks(pod.Annotations[network.Annotation]); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func sysctls(pod *v1.Pod) []string {
 }
 
 // podGroup is the name of a pod's control group.
-func podGroup(uid types.UID) string { return "cleat/" + string(uid) }
+func (r *Runtime) podGroup(uid types.UID) string { return r.cfg.Cgroup + "/" + string(uid) }
 
 // podLimits bound the pod as a whole: by the sum of its containers, where each has a limit.
 func podLimits(pod *v1.Pod) cgroup.Limits {

@@ -112,7 +112,7 @@ func (r *Runtime) CreateSandbox(ctx context.Context, pod *v1.Pod, attempt int) (
 const undoTimeout = 2 * time.Minute
 
 func (r *Runtime) build(ctx context.Context, s *sandbox, pod *v1.Pod) error {
-	if err := r.groups.Make(podGroup(pod.UID), podLimits(pod)); err != nil {
+	if err := r.groups.Make(r.podGroup(pod.UID), podLimits(pod)); err != nil {
 		return err
 	}
 	if err := r.makePodFiles(pod); err != nil {
@@ -156,9 +156,9 @@ func (r *Runtime) connect(ctx context.Context, s *sandbox, pod *v1.Pod) (*netns.
 	if err != nil {
 		return nil, err
 	}
-	p.SandboxID, p.NetNS = s.rec.ID, r.path("netns", s.rec.ID)
+	p.SandboxID, p.NetNS, p.CgroupPath = s.rec.ID, r.path("netns", s.rec.ID), "/"+r.podGroup(pod.UID)
 	if err := r.cfg.Networks.Ready(p); err != nil {
-		return nil, fmt.Errorf("network is not ready: %w", err)
+		return nil, fmt.Errorf("%w: %w", container.ErrNetworkNotReady, err)
 	}
 	plan, err := r.cfg.Networks.Plan(p)
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *Runtime) takeDown(ctx context.Context, s *sandbox) error {
 			return err
 		}
 	}
-	if err := r.groups.Remove(ctx, podGroup(rec.UID)+"/"+rec.ID); err != nil {
+	if err := r.groups.Remove(ctx, r.podGroup(rec.UID)+"/"+rec.ID); err != nil {
 		return err
 	}
 	return r.update(s, func(rec *sandboxRecord) { rec.Stopped, rec.IPs, rec.Networks = true, nil, nil })
@@ -267,7 +267,7 @@ func (r *Runtime) RemovePod(ctx context.Context, pod *v1.Pod) error {
 		}
 	}
 	r.mu.Unlock()
-	if err := errors.Join(r.groups.Remove(ctx, podGroup(pod.UID)), os.RemoveAll(r.logDir(pod))); err != nil {
+	if err := errors.Join(r.groups.Remove(ctx, r.podGroup(pod.UID)), os.RemoveAll(r.logDir(pod))); err != nil {
 		return err
 	}
 	if err := r.removePodFiles(pod.UID); err != nil {
