@@ -199,13 +199,13 @@ func (c *CNI) undo(ctx context.Context, op *operation, rec *record, ran int, cau
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.undoTimeout)
 	defer cancel()
 	err := c.runEach(ctx, op.delCalls(ran, rec.result), true)
+	for _, e := range []*entry{c.store.find(rec.key), c.store.intent(rec.key)} {
+		if err == nil {
+			err = c.store.drop(e)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("%w; undo it: %w; what was left is freed by DEL or GC", cause, err)
-	}
-	for _, e := range []*entry{c.store.find(rec.key), c.store.intent(rec.key)} {
-		if err := c.store.drop(e); err != nil {
-			return fmt.Errorf("%w; undo it: %w", cause, err)
-		}
 	}
 	return cause
 }

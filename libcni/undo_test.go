@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,24 @@ func TestUndoThatFails(t *testing.T) {
 	}
 	if _, intents := k.stored(t); len(intents) > 0 {
 		t.Errorf("intent stays: %v", intents)
+	}
+}
+
+// TestUndoThatCantForget: an intent that can't be removed is left, too, and the error says what frees it.
+func TestUndoThatCantForget(t *testing.T) {
+	k := newKit(t)
+	k.plugins["a"] = verbs{cni.VerbAdd: func(libcni.Call) ([]byte, error) {
+		_, intents := k.stored(t)
+		path := filepath.Join(k.state, "cleat", "adding", intents[0])
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(path, "in", "the way"), "")
+		return nil, errors.New("no")
+	}}
+	_, err := k.AddNetworkList(t.Context(), network(t, "1.1.0", "a"), attachment())
+	if err == nil || !strings.Contains(err.Error(), "undo it: remove record: ") || !strings.Contains(err.Error(), "what was left is freed by DEL or GC") {
+		t.Errorf("error %v", err)
 	}
 }
 

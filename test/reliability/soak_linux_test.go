@@ -17,6 +17,7 @@ import (
 
 const (
 	soakers     = 4   // containers at a time
+	soakWarm    = 12  // and at first, so that what is kept for later calls has its full size
 	soakSamples = 24  // looks at what the process holds
 	soakKills   = 100 // one of so many ADDs is done by a process that is killed
 )
@@ -43,14 +44,16 @@ func TestSoak(t *testing.T) {
 	plugins := m.chain()
 	k := &soak{machine: m, list: m.list(plugins...), raw: conf(plugins...), s: m.open(0), rng: random(t, 1)}
 	clean := m.settle(k.s, k.list)
-	for i := range soakers {
+	for i := range soakWarm {
 		m.newPod(slot(i))
 	}
+	k.stretch(4*soakWarm, soakWarm)
+	k.made = 0
 	began := time.Now()
 	var samples []sample
 	each := max(*pairs/soakSamples, 1)
 	for k.made < *pairs {
-		k.stretch(each)
+		k.stretch(each, soakers)
 		m.same(fmt.Sprintf("after %d pairs", k.made), clean)
 		samples = append(samples, m.measure(k.made))
 		if t.Failed() {
@@ -64,11 +67,11 @@ func TestSoak(t *testing.T) {
 
 func slot(i int) string { return fmt.Sprintf("slot%d", i) }
 
-// stretch makes so many pairs of ADD and DEL, and waits for their end.
-func (k *soak) stretch(n int) {
+// stretch makes so many pairs of ADD and DEL, some at a time, and waits for their end.
+func (k *soak) stretch(n, atOnce int) {
 	var wait sync.WaitGroup
 	todo := make(chan int)
-	for i := range soakers {
+	for i := range atOnce {
 		wait.Go(func() {
 			for number := range todo {
 				k.pair(i, number)
