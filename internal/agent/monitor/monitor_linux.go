@@ -151,9 +151,10 @@ func (m *monitor) watch(ctx context.Context) error {
 	err = m.write(StartedFile, started)
 	tell(report, started)
 	exit := m.await(p.pid)
+	// First what it used and left, which may hold its output, then the word that it has ended: whoever starts the next one finds all of it free.
+	cleaned := p.cleanUp()
 	drain(copied)
-	// First what it used, then the word that it has ended: whoever starts the next one finds all of it free.
-	return errors.Join(err, p.cleanUp(), m.write(ExitFile, exit))
+	return errors.Join(err, cleaned, m.write(ExitFile, exit))
 }
 
 // identity names a process that may have ended already, which its parent has not reaped.
@@ -243,7 +244,7 @@ func pipes(log *logWriter) (o output, copied <-chan struct{}, err error) {
 	return output{stdoutW, stderrW}, done, nil
 }
 
-// linger is how long output is waited for once the container has ended: something it left may hold the pipe for ever.
+// linger is how long output is waited for once the container has ended: something that got out of its control group may hold the pipe for ever.
 const linger = time.Second
 
 func drain(copied <-chan struct{}) {

@@ -145,6 +145,13 @@ func TestHostCommand(t *testing.T) {
 			if e.Code != tt.code || log != tt.log || e.Error != "" || time.Since(e.At) > time.Minute {
 				t.Errorf("exit %+v, log %q, want %d, %q", e, log, tt.code, tt.log)
 			}
+			told, err := os.Stat(filepath.Join(c.dir, ExitFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after := told.ModTime().Sub(e.At); after >= linger {
+				t.Errorf("told %v after the end: what it left was waited for", after)
+			}
 		})
 	}
 }

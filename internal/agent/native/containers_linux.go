@@ -196,7 +196,7 @@ func (r *Runtime) updateContainer(c *ctr, change func(*containerRecord)) error {
 }
 
 // StartContainer makes a container and starts it. A container that could not be started stays as one that has ended, so that its status says
-// why.
+// why; nothing stays of one whose image or configuration is at fault.
 func (r *Runtime) StartContainer(ctx context.Context, start container.Start) (string, error) {
 	s := r.find(start.SandboxID)
 	if s == nil {
@@ -220,9 +220,12 @@ func (r *Runtime) StartContainer(ctx context.Context, start container.Start) (st
 		return c.rec.ID, nil
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	c.exit = monitor.Exit{Code: 128, At: now(), Error: err.Error()}
 	close(c.done)
+	r.mu.Unlock()
+	if reason := container.Reason(err); reason == container.ReasonImagePull || reason == container.ReasonConfig {
+		return "", errors.Join(err, r.removeContainer(ctx, c)) // it did not come so far that it could have crashed
+	}
 	return "", errors.Join(err, r.leaveExit(c))
 }
 

@@ -372,6 +372,34 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
+// TestSandboxThatEnds: the sandbox counts as ended as soon as its containers do, although its pause process waits for the last of them.
+func TestSandboxThatEnds(t *testing.T) {
+	n := newNode(t)
+	p := pod("ends", shell("main", "sleep 600"), shell("held", "sleep 600"))
+	id := n.run(t, p)
+	st := n.status(t, p)
+	main, held := n.findContainer(st.FindContainer("main").ID), n.findContainer(st.FindContainer("held").ID)
+	if err := held.rec.Monitor.Signal(unix.SIGSTOP); err != nil { // nobody reaps its process
+		t.Fatal(err)
+	}
+	pause := n.find(id).rec.Pause
+	if err := pause.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-main.done
+	select {
+	case <-n.find(id).done:
+		t.Error("the pause process does not wait: this proves nothing")
+	default:
+	}
+	if st := n.status(t, p); st.Sandboxes[0].State != container.StateExited || st.FindContainer("main").State != container.StateExited {
+		t.Errorf("status %+v", st)
+	}
+	if err := held.rec.Monitor.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestFailedSandboxLeavesNothing holds that of each step that fails nothing is left.
 func TestFailedSandboxLeavesNothing(t *testing.T) {
 	for _, tt := range []struct {
@@ -497,6 +525,12 @@ func TestStartErrors(t *testing.T) {
 			t.Errorf("%s: %v, reason %s, want %s", p.Spec.Containers[i].Name, err, container.Reason(err), want)
 		}
 		c := n.status(t, p).FindContainer(p.Spec.Containers[i].Name)
+		if want != container.ReasonRun {
+			if c != nil {
+				t.Errorf("%s: status %+v, want none: it would count as a crash", p.Spec.Containers[i].Name, c)
+			}
+			continue
+		}
 		if c == nil || c.State != container.StateExited || c.Message == "" || c.Reason != "ContainerCannotRun" {
 			t.Errorf("%s: status %+v", p.Spec.Containers[i].Name, c)
 		}

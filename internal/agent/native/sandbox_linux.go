@@ -33,10 +33,17 @@ func (s *sandbox) state() container.State {
 		return container.StateExited
 	default:
 	}
-	if s.rec.Pause.IsZero() || s.rec.Stopped {
+	if s.rec.Pause.IsZero() || s.rec.Stopped || ends(s.rec.Pause) {
 		return container.StateExited // it is being made, or was not made to the end
 	}
 	return container.StateRunning
+}
+
+// ends reports whether a process is about to end. The first process of a PID namespace takes all others with it, and is not gone before they
+// are: whoever saw that a container has ended, and not that its sandbox does, would start it again in there. It has left its namespaces by then.
+func ends(pause spawn.Identity) bool {
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/uts", pause.PID))
+	return errors.Is(err, os.ErrNotExist)
 }
 
 func (s *sandbox) status() container.SandboxStatus {
