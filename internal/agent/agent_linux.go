@@ -191,25 +191,19 @@ func (a *agent) pods() []v1.Pod {
 	return pods
 }
 
-// find returns the newest container of a name, or the one before.
+// find returns the newest container of a name, or with previous the newest that has ended.
 func (a *agent) find(ctx context.Context, uid types.UID, name string, previous bool) (*container.Status, error) {
 	st, err := a.runtime.PodStatus(ctx, uid)
 	if err != nil {
 		return nil, err
 	}
-	skip := previous
 	for i := range st.Containers {
-		c := &st.Containers[i]
-		switch {
-		case c.Name != name:
-		case skip:
-			skip = false
-		default:
+		if c := &st.Containers[i]; c.Name == name && (!previous || c.State == container.StateExited) {
 			return c, nil
 		}
 	}
 	if previous {
-		return nil, fmt.Errorf("container %s has not run before", name)
+		return nil, fmt.Errorf("container %s has not ended before", name)
 	}
 	return nil, fmt.Errorf("container %s has not run yet", name)
 }

@@ -21,7 +21,7 @@ func (a *app) logsCmd() *cobra.Command {
 container, in the CRI format, below --root/logs.`,
 		Example: `  cleat pods logs web
   cleat pods logs web -f --tail 10 --timestamps
-  cleat pods logs web -c httpd --previous       of the run before the last restart`,
+  cleat pods logs web -c httpd --previous       of the last run that has ended`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			r, err := s.ref(names[0])
@@ -38,7 +38,7 @@ container, in the CRI format, below --root/logs.`,
 	f := c.Flags()
 	f.StringVarP(&o.Container, "container", "c", "", "container (default the pod's first)")
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the container ends")
-	f.BoolVarP(&o.Previous, "previous", "p", false, "of the run before the last restart")
+	f.BoolVarP(&o.Previous, "previous", "p", false, "of the last run that has ended")
 	f.IntVar(&o.Tail, "tail", -1, "number of lines from the end; -1 is all")
 	f.BoolVar(&o.Timestamps, "timestamps", false, "begin each line with its time")
 	return c

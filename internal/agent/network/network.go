@@ -161,13 +161,17 @@ func (m *Manager) attach(ctx context.Context, p *Pod, a Attachment, sel *Selecti
 	rt := &libcni.RuntimeConf{ContainerID: p.SandboxID, NetNS: p.NetNS, IfName: a.IfName, Args: p.args(sel), CapabilityArgs: m.capabilities(p, a, sel, list)}
 	result, err := m.cfg.CNI.AddNetworkList(ctx, list, rt)
 	if err != nil {
-		hint := cni.AsError(err).Hint
-		if hint != "" {
-			hint = "; " + hint
-		}
-		return nil, fmt.Errorf("network %s%s: %w%s", a.Network, from(list), err, hint)
+		return nil, fmt.Errorf("network %s%s: %w%s", a.Network, from(list), err, whatToDo(err))
 	}
 	return result, nil
+}
+
+// whatToDo is the hint of an error, to be put behind it; "" if it has none.
+func whatToDo(err error) string {
+	if hint := cni.AsError(err).Hint; hint != "" {
+		return "; " + hint
+	}
+	return ""
 }
 
 // from names the file of a network, if it is of one.

@@ -200,14 +200,14 @@ func TestFolderKeepsTheLastGood(t *testing.T) {
 
 func TestStatusHoldsBackOnlyWhoNeedsTheNetwork(t *testing.T) {
 	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin"), "20-st.conflist": conflist("storage", "stplugin")})
-	b.runner.fails["STATUS stplugin"] = cni.Errorf(cni.CodeNotAvailable, "the daemon is away")
+	b.runner.fails["STATUS stplugin"] = cni.Errorf(cni.CodeNotAvailable, "the daemon is away").WithHint("start it")
 	b.look(t.Context())
 	if err := b.Ready(pod()); err != nil {
 		t.Errorf("a pod of the default network waits: %v", err)
 	}
 	p := pod()
 	p.Networks = []Selection{{Name: "storage"}}
-	if err := b.Ready(p); err == nil || !strings.Contains(err.Error(), "the daemon is away") {
+	if err := b.Ready(p); err == nil || !strings.HasSuffix(err.Error(), "the daemon is away ("+b.conf+"/20-st.conflist); start it") {
 		t.Errorf("a pod of the other network: %v", err)
 	}
 	p.Networks = []Selection{{Name: "nowhere"}}

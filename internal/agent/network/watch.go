@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -73,7 +74,11 @@ func (m *Manager) look(ctx context.Context) bool {
 	changed := m.folder.read()
 	errs := map[string]error{}
 	for _, n := range m.folder.networks() {
-		errs[n.Name] = m.cfg.CNI.GetStatusNetworkList(ctx, n)
+		if err := m.cfg.CNI.GetStatusNetworkList(ctx, n); err != nil {
+			errs[n.Name] = fmt.Errorf("%w%s%s", err, from(n), whatToDo(err))
+			continue
+		}
+		errs[n.Name] = nil
 	}
 	if ctx.Err() != nil {
 		return false
