@@ -36,7 +36,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w -X main.version=test",
-		"-o", bin+"/", "github.com/cleat-cni/cleat/cmd/cleat", "github.com/cleat-cni/cleat/cmd/cleat-cni")
+		"-o", bin+"/", "github.com/cleat-cni/cleat/cmd/cleat", "github.com/cleat-cni/cleat/cmd/cleat-cni", "github.com/cleat-cni/cleat/cmd/cleatd")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
@@ -52,6 +52,7 @@ type host struct {
 	status int // of the last program
 	// started are the programs that run beside the script, by the files of their output.
 	started map[string]*exec.Cmd
+	machine string // of scripts for the agent: the first process of the script's machine
 	// firewalld is the script's, once it was started.
 	firewalld *firewalldtest.Firewalld
 }
