@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,7 +62,9 @@ and descriptors of the agent. What an interrupted run left is removed by the nex
 }
 
 func (a *app) bench(ctx context.Context, o benchOptions) error {
-	b := &bench{app: a, options: o, watched: newTimingLog()}
+	// No two runs share names: the agent still tidies up after the last one when the next begins.
+	prefix := "bench-" + strconv.FormatInt(a.cfg.Now().UnixMilli(), 36) + "-"
+	b := &bench{app: a, options: o, prefix: prefix, watched: newTimingLog(benchNamespace + "/" + prefix)}
 	if err := a.client().Ready(ctx); err != nil {
 		return fmt.Errorf("bench: the agent is not ready: %w", err)
 	}
@@ -86,13 +89,14 @@ func (a *app) bench(ctx context.Context, o benchOptions) error {
 type bench struct {
 	app     *app
 	options benchOptions
+	prefix  string // of the pods' names
 	watched *timingLog
 }
 
 func (b *bench) names() []string {
 	names := make([]string, b.options.number)
 	for i := range names {
-		names[i] = fmt.Sprintf("bench-%04d", i+1)
+		names[i] = fmt.Sprintf("%s%04d", b.prefix, i+1)
 	}
 	return names
 }

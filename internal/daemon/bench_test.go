@@ -36,15 +36,16 @@ func TestPercentiles(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	l := newTimingLog()
+	l := newTimingLog("cleat-bench/b-")
 	for _, one := range []metrics.Timing{
-		{Operation: "run_podsandbox", Pod: "cleat-bench/a", Seconds: 9, Failed: true},
-		{Operation: "cni_add", Plugin: "loopback", Pod: "cleat-bench/a", Seconds: 0.25},
-		{Operation: "cni_add", Plugin: "bridge+portmap", Pod: "cleat-bench/a", Seconds: 0.5},
-		{Operation: "run_podsandbox", Pod: "cleat-bench/a", Seconds: 1},
-		{Operation: "start_container", Pod: "cleat-bench/a", Seconds: 0.125},
-		{Operation: "pod_start", Pod: "cleat-bench/a", Seconds: 2},
+		{Operation: "run_podsandbox", Pod: "cleat-bench/b-1", Seconds: 9, Failed: true},
+		{Operation: "cni_add", Plugin: "loopback", Pod: "cleat-bench/b-1", Seconds: 0.25},
+		{Operation: "cni_add", Plugin: "bridge+portmap", Pod: "cleat-bench/b-1", Seconds: 0.5},
+		{Operation: "run_podsandbox", Pod: "cleat-bench/b-1", Seconds: 1},
+		{Operation: "start_container", Pod: "cleat-bench/b-1", Seconds: 0.125},
+		{Operation: "pod_start", Pod: "cleat-bench/b-1", Seconds: 2},
 		{Operation: "pod_start", Pod: "default/other", Seconds: 7},
+		{Operation: "pod_start", Pod: "cleat-bench/a-1", Seconds: 7}, // of an earlier run
 	} {
 		l.add(one)
 	}

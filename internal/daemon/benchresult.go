@@ -48,18 +48,20 @@ type agentUse struct {
 
 // timingLog is what the agent told of the pods of a bench.
 type timingLog struct {
+	prefix string // of its pods: namespace/name
+
 	mu      sync.Mutex
 	pods    map[string]map[string]float64 // seconds by operation and pod
 	changed chan struct{}
 }
 
-func newTimingLog() *timingLog {
-	return &timingLog{pods: map[string]map[string]float64{}, changed: make(chan struct{})}
+func newTimingLog(prefix string) *timingLog {
+	return &timingLog{prefix: prefix, pods: map[string]map[string]float64{}, changed: make(chan struct{})}
 }
 
 // add takes an operation; several of a kind, as ADD of several networks, are one together. What failed is done again.
 func (l *timingLog) add(t metrics.Timing) {
-	if t.Failed || !strings.HasPrefix(t.Pod, benchNamespace+"/") {
+	if t.Failed || !strings.HasPrefix(t.Pod, l.prefix) {
 		return
 	}
 	l.mu.Lock()
