@@ -79,6 +79,7 @@ func TestConfigure(t *testing.T) {
 	want := `pod  sysctl net/ipv6/conf/lo/disable_ipv6 value 0 shared
 pod  sysctl net/ipv6/conf/eth0/disable_ipv6 value 0
 pod  sysctl net/ipv6/conf/eth0/keep_addr_on_down value 1
+pod  sysctl net/ipv6/conf/eth0/ndisc_notify value 1
 pod  sysctl net/ipv6/conf/eth0/accept_ra value 0
 pod  sysctl net/ipv6/conf/eth0/autoconf value 0
 pod  sysctl net/ipv6/conf/eth0/accept_dad value 1
