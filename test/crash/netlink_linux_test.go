@@ -53,6 +53,16 @@ func (t *tracer) spoil(tid int, info syscallInfo) error {
 	return poke(tid, at+uint64(off)+4, typ)
 }
 
+// asksRevision reports whether tid is about to ask, as the programs of iptables do by sendto, which revision of a match or target the
+// kernel knows.
+func asksRevision(tid int, info syscallInfo) bool {
+	if info.Nr != unix.SYS_SENDTO || info.Args[2] < unix.NLMSG_HDRLEN {
+		return false
+	}
+	header, err := peek(tid, info.Args[1], unix.NLMSG_HDRLEN)
+	return err == nil && len(header) == unix.NLMSG_HDRLEN && binary.NativeEndian.Uint16(header[4:])>>8 == unix.NFNL_SUBSYS_NFT_COMPAT
+}
+
 // beforeReading has the call fail if it reads a socket and there is to be no answer, and remembers where the answer will
 // be if its error is to be another.
 func (t *tracer) beforeReading(tid int, info syscallInfo) error {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Verbs of jobs that are no single runs: a kill of ADD or DEL after N microseconds, and a round of N cold ADDs.
+// Verbs of jobs that are no single runs: a kill of ADD or DEL after N thousandths of the time that it takes, and a round of N cold ADDs.
 const (
 	verbKillAdd   = "kill-add"
 	verbKillDel   = "kill-del"
@@ -41,13 +41,15 @@ func (w *world) killed(j job) (answer, error) {
 	if err != nil {
 		return a, err
 	}
+	after := w.usual(verb) * time.Duration(j.N) / 1000
+	begun := time.Now()
 	err = w.host.Do(func() error {
 		c := exec.Command(cmd.path, cmd.args...)
 		c.Env = cmd.env
 		if err := c.Start(); err != nil {
 			return err
 		}
-		timer := time.AfterFunc(time.Duration(j.N)*time.Microsecond, func() {
+		timer := time.AfterFunc(after, func() {
 			_ = c.Process.Kill() // it may have ended
 		})
 		_ = c.Wait() // how it ended is seen by its state
@@ -60,6 +62,7 @@ func (w *world) killed(j job) (answer, error) {
 	if err != nil {
 		return a, err
 	}
+	w.learn(verb, a.Ended == "killed", time.Since(begun))
 	// A plugin that outlives its runtime is this process's child now. It ends before anything else begins.
 	for err == nil {
 		_, err = unix.Wait4(-1, nil, 0, nil)
@@ -73,6 +76,25 @@ func (w *world) killed(j job) (answer, error) {
 	}
 	a.Leaks = leaks
 	return a, err
+}
+
+// usual is how long a verb takes in this world, as far as the kills have shown.
+func (w *world) usual(verb string) time.Duration {
+	if w.took[verb] == 0 {
+		return 20 * time.Millisecond
+	}
+	return w.took[verb]
+}
+
+// learn has usual follow the load of the machine: a verb that ended by itself took that long, and one that was killed late takes longer
+// than was thought.
+func (w *world) learn(verb string, killed bool, took time.Duration) {
+	switch usual := w.usual(verb); {
+	case !killed:
+		w.took[verb] = took
+	case took > usual*3/4:
+		w.took[verb] = usual * 5 / 4
+	}
 }
 
 // coldRound does a job of verbColdRound: N ADDs on a fresh host, 16 at a time, then DELs in the same way.
@@ -147,14 +169,10 @@ func TestRandomKills(t *testing.T) {
 	var jobs []job
 	chains := chosenChains(t)
 	for i := range *kills {
-		// Later than either takes on an idle machine; what has ended by then is a run, too.
-		j := job{Form: forms()[i/2%len(forms())], Verb: verbKillAdd, N: 1 + rng.IntN(40_000), Fault: "kill", Follow: followGC}
+		j := job{Form: forms()[i/2%len(forms())], Verb: verbKillAdd, N: 1 + rng.IntN(1000), Fault: "kill", Follow: followGC}
 		j.Chain = chains[i/2/len(forms())%len(chains)].name
 		if i%2 == 1 {
 			j.Verb = verbKillDel
-		}
-		if j.Form != builtIn {
-			j.N *= 2
 		}
 		jobs = append(jobs, j)
 	}

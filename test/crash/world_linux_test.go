@@ -67,6 +67,7 @@ type world struct {
 	clean string // what the host is like when nobody but the bystander is attached
 	other string // and the bystander's namespace
 	boot  int
+	took  map[string]time.Duration // of verbs, as usual tells
 }
 
 // mounts gives the worker's process, which is in a mount namespace of its own, an empty /run/cleat and files in place
@@ -103,7 +104,7 @@ func (s setup) booted(id string, at time.Time) error {
 
 // newWorld makes a world. Unless it is cold there is a bystander, and the subject was added and deleted once.
 func newWorld(s setup, c chain, f form, cold bool) (*world, error) {
-	w := &world{setup: s, chain: c, form: f, cold: cold, pods: map[string]*netns.Handle{}}
+	w := &world{setup: s, chain: c, form: f, cold: cold, pods: map[string]*netns.Handle{}, took: map[string]time.Duration{}}
 	var err error
 	if w.dir, err = os.MkdirTemp(s.base, "world"); err != nil {
 		return nil, err
