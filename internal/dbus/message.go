@@ -100,20 +100,20 @@ func (w *writer) textField(code byte, typ, s string) {
 // encode is the message as it is sent.
 func (m Message) encode() ([]byte, error) {
 	var body writer
-	signature := ""
+	var signature strings.Builder
 	for _, v := range m.Body {
 		switch v := v.(type) {
 		case string:
 			if strings.ContainsRune(v, 0) {
 				return nil, fmt.Errorf("send %q: a string of D-Bus holds no zero byte", v)
 			}
-			signature += "s"
+			signature.WriteString("s")
 			body.text(v)
 		case uint32:
-			signature += "u"
+			signature.WriteString("u")
 			body.u32(v)
 		case bool:
-			signature += "b"
+			signature.WriteString("b")
 			n := uint32(0)
 			if v {
 				n = 1
@@ -135,8 +135,8 @@ func (m Message) encode() ([]byte, error) {
 		w.field(fieldReplyTo, "u", func() { w.u32(m.ReplyTo) })
 	}
 	w.textField(fieldDestination, "s", m.Destination)
-	if signature != "" {
-		w.field(fieldSignature, "g", func() { w.signature(signature) })
+	if signature.String() != "" {
+		w.field(fieldSignature, "g", func() { w.signature(signature.String()) })
 	}
 	binary.LittleEndian.PutUint32(w.data[fixedSize-4:], uint32(len(w.data)-fixedSize))
 	w.align(8)

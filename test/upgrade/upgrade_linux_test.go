@@ -143,7 +143,8 @@ func (n *node) add(r *release, p *pod) *pod {
 func (n *node) state() string {
 	n.t.Helper()
 	// The counters of the links' states change; what they are called and whose they are does not.
-	text := n.run(n.host, "ip -o link show type veth") + n.run(n.host, "nft -s list ruleset")
+	var text strings.Builder
+	text.WriteString(n.run(n.host, "ip -o link show type veth") + n.run(n.host, "nft -s list ruleset"))
 	for _, dir := range []string{n.leases("pods"), filepath.Join(n.dir, "state", "results")} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -154,10 +155,10 @@ func (n *node) state() string {
 			if err != nil {
 				n.t.Fatal(err)
 			}
-			text += e.Name() + ": " + string(data) + "\n"
+			text.WriteString(e.Name() + ": " + string(data) + "\n")
 		}
 	}
-	return text
+	return text.String()
 }
 
 // pings runs a ping in a pod until the function that it returns is called, which gives what ping sums up.

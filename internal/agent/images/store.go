@@ -64,14 +64,15 @@ type NotFoundError struct {
 
 // Error says all of it.
 func (e NotFoundError) Error() string {
-	text := fmt.Sprintf("no image %s in %s", e.Ref, strings.Join(e.Dirs, ", "))
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("no image %s in %s", e.Ref, strings.Join(e.Dirs, ", ")))
 	if len(e.Names) > 0 {
-		text += "; there is " + strings.Join(e.Names, ", ")
+		text.WriteString("; there is " + strings.Join(e.Names, ", "))
 	}
 	for _, err := range e.Bad {
-		text += "; " + err.Error()
+		text.WriteString("; " + err.Error())
 	}
-	return text
+	return text.String()
 }
 
 // Get returns the image of a reference for this machine's platform, unpacked.

@@ -48,8 +48,6 @@ func (n *node) output(t *testing.T, p *v1.Pod) (string, *container.Status) {
 	return text.String(), c
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestImageContainers(t *testing.T) {
 	image := func(script string) v1.Container {
 		return v1.Container{Name: "main", Image: "busybox:1", Command: []string{"sh", "-c", script}, TerminationMessagePath: "/dev/termination-log"}
@@ -65,13 +63,13 @@ func TestImageContainers(t *testing.T) {
 		{name: "args-replace-cmd", c: v1.Container{Name: "main", Image: "busybox:1", Args: []string{"echo $FROM"}}, want: "image\n"},
 		{name: "hostname-and-hosts", c: image("hostname; grep -c 10.99.0 /etc/hosts; cat /etc/hostname"), want: "img\n1\nimg\n"},
 		{name: "own-processes", c: image("echo $$"), want: "1\n"},
-		{name: "shared-processes", c: image("[ $$ = 1 ] || echo shared"), pod: func(p *v1.Pod) { p.Spec.ShareProcessNamespace = ptr(true) }, want: "shared\n"},
+		{name: "shared-processes", c: image("[ $$ = 1 ] || echo shared"), pod: func(p *v1.Pod) { p.Spec.ShareProcessNamespace = new(true) }, want: "shared\n"},
 		{name: "user-of-the-pod", c: image("id -u; id -g; id -G"), pod: func(p *v1.Pod) {
-			p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: ptr[int64](101), RunAsGroup: ptr[int64](5), SupplementalGroups: []int64{9}, FSGroup: ptr[int64](12)}
+			p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: new(int64(101)), RunAsGroup: new(int64(5)), SupplementalGroups: []int64{9}, FSGroup: new(int64(12))}
 		}, want: "101\n5\n5 9 12\n"},
 		{name: "read-only", c: func() v1.Container {
 			c := image("touch /x 2>/dev/null || echo read-only")
-			c.SecurityContext = &v1.SecurityContext{ReadOnlyRootFilesystem: ptr(true)}
+			c.SecurityContext = &v1.SecurityContext{ReadOnlyRootFilesystem: new(true)}
 			return c
 		}(), want: "read-only\n"},
 		{name: "capabilities", c: func() v1.Container {
@@ -85,7 +83,7 @@ func TestImageContainers(t *testing.T) {
 			return c
 		}(), pod: func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
-				{Name: "mem", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: ptr(resource.MustParse("1Mi"))}}}}
+				{Name: "mem", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: new(resource.MustParse("1Mi"))}}}}
 		}, want: "hi\nro\ntmpfs\n"},
 		{name: "exit-code", c: image("exit 9"), code: 9},
 		{name: "limits", c: func() v1.Container {
