@@ -7,4 +7,4 @@ import (
 )
 
 // TestMain: what an ADD makes in the process's own namespace is a bridge, which DEL leaves.
-func TestMain(m *testing.M) { leaktest.Main(m, "interface cni1", "interface cni2") }
+func TestMain(m *testing.M) { leaktest.Main(m, "interface cni0", "interface cni1", "interface cni2") }

@@ -31,6 +31,8 @@ type entry struct {
 	pods []*v1.Pod         // of what was read last without mistake
 	err  error             // of the last reading
 	busy time.Time         // since when somebody has it open for writing; zero if nobody has
+	// early: it was there at the first look, and has not been read without mistake since. Its pods may run, from an agent before.
+	early bool
 }
 
 // files are the files of the configured paths and their pods. It is not for concurrent use.
@@ -62,7 +64,7 @@ func (s *files) read(now time.Time) (whole, changed bool) {
 		for _, name := range names {
 			e := s.entries[path][name]
 			if e == nil {
-				e = &entry{}
+				e = &entry{early: s.entries[path] == nil}
 			}
 			sum := e.sum
 			if gone := s.refresh(e, name, now); !gone {
@@ -135,7 +137,7 @@ func (s *files) refresh(e *entry, name string, now time.Time) (gone bool) {
 	e.sum = sum
 	pods, err := manifest.Parse(manifest.Source{Kind: manifest.File, Name: name, Node: s.node}, data)
 	if e.err = err; err == nil {
-		e.pods = pods
+		e.pods, e.early = pods, false
 	}
 	return false
 }
@@ -173,6 +175,18 @@ func (s *files) busy() bool {
 	for _, list := range s.entries {
 		for _, e := range list {
 			if !e.busy.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unknown reports whether there is a file whose pods are not known, though an agent before this one may have known them.
+func (s *files) unknown() bool {
+	for _, list := range s.entries {
+		for _, e := range list {
+			if e.early {
 				return true
 			}
 		}

@@ -81,6 +81,7 @@ type Mux struct {
 
 	mu       sync.Mutex
 	handled  map[string]bool
+	unknown  bool              // a manifest that was there at the start has not been read
 	problems map[string]string // by file or URL
 }
 
@@ -128,16 +129,26 @@ func (m *Mux) AddSource(source string) {
 }
 
 // AllReady reports whether an update of each source was handled. Until then a pod that no source has may be one of a source that
-// hasn't reported, so nothing may be deleted or cleaned up.
+// hasn't reported, so nothing may be deleted or cleaned up. The same is so while a manifest that was there at the start has a mistake:
+// its pods may run, and nobody can say which they are.
 func (m *Mux) AllReady() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.unknown {
+		return false
+	}
 	for name := range m.sources {
 		if !m.handled[name] {
 			return false
 		}
 	}
 	return true
+}
+
+func (m *Mux) setUnknown(unknown bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unknown = unknown
 }
 
 // Problems returns what is wrong with files and the URL at present, by their names: why they are not, or no longer, read.

@@ -445,3 +445,35 @@ func TestDroppedPodsAreAnEvent(t *testing.T) {
 		t.Errorf("the receiver's change came back: %v", text([]PodUpdate{<-m.updates}))
 	}
 }
+
+// TestEarlyMistakeHoldsDeletions: the pods of a manifest that has a mistake when the agent starts may run from before, and nobody knows
+// which they are.
+func TestEarlyMistakeHoldsDeletions(t *testing.T) {
+	dir := t.TempDir()
+	broken, later := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+	write(t, broken, "x: [")
+	s := newFiles([]string{dir}, "n1")
+	for i, step := range []struct {
+		do   func()
+		want bool
+	}{
+		{func() {}, true},
+		{func() { write(t, later, "x: [") }, true}, // it came later: none of its pods can run
+		{func() {
+			if err := os.Remove(broken); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	} {
+		step.do()
+		s.read(time.Now())
+		if got := s.unknown(); got != step.want {
+			t.Errorf("step %d: unknown %v, want %v", i, got, step.want)
+		}
+	}
+	m := New(Config{Node: "n1"})
+	m.setUnknown(true)
+	if m.AllReady() {
+		t.Error("deletions are allowed")
+	}
+}

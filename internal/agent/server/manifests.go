@@ -44,7 +44,7 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request) {
 	for _, pod := range pods {
 		a, err := s.write(pod, r.URL.Query().Get("dry-run") == "true")
 		if err != nil {
-			refuse(w, http.StatusInternalServerError, err)
+			refuse(w, http.StatusConflict, err)
 			return
 		}
 		list = append(list, a)
@@ -60,11 +60,15 @@ func (s *Server) write(pod *v1.Pod, dryRun bool) (Applied, error) {
 	plain.Labels, plain.Annotations = pod.Labels, maps.Clone(pod.Annotations)
 	maps.DeleteFunc(plain.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, "kubernetes.io/config.") })
 	plain.Spec = pod.Spec
+	plain.Spec.NodeName = "" // the node may be called something else later
 	data, err := yaml.Marshal(plain)
 	if err != nil {
 		return Applied{}, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	a := Applied{Namespace: pod.Namespace, Name: pod.Name, File: s.file(pod.Namespace, plain.Name), Change: "created"}
+	if err := s.free(pod, a.File); err != nil {
+		return Applied{}, err
+	}
 	switch old, err := os.ReadFile(a.File); {
 	case err == nil && string(old) == string(data):
 		a.Change = "unchanged"
@@ -81,6 +85,18 @@ func (s *Server) write(pod *v1.Pod, dryRun bool) (Applied, error) {
 		return Applied{}, err
 	}
 	return a, atomicfile.Write(a.File, data, 0o600)
+}
+
+// free returns an error if another source has a pod of the name: the one that is applied would be left out.
+func (s *Server) free(pod *v1.Pod, file string) error {
+	old, err := s.find(pod.Namespace, pod.Name)
+	if err != nil || old.DeletionTimestamp != nil {
+		return nil // there is none, or it is on its way out
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err // it was applied
+	}
+	return fmt.Errorf("pod %s/%s comes from a manifest: change it there", pod.Namespace, pod.Name)
 }
 
 // short is a static pod's name without the node's.

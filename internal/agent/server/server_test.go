@@ -212,6 +212,14 @@ func TestApplyAndDelete(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "bad.yaml:4") {
 		t.Errorf("a bad one: %v, want its line", err)
 	}
+	taken := strings.Replace(text, "name: db", "name: web", 1)
+	if _, err := b.Apply(t.Context(), "web.yaml", []byte(taken), false); err == nil || !strings.Contains(err.Error(), "comes from a manifest") {
+		t.Errorf("a name that another manifest has: %v", err)
+	}
+	file, err := os.ReadFile(filepath.Join(b.dir, "manifests", "default_db.yaml"))
+	if err != nil || strings.Contains(string(file), "nodeName") {
+		t.Errorf("the stored manifest names the node, which may be called something else later: %v\n%s", err, file)
+	}
 	for _, tt := range []struct{ name, want string }{
 		{"db", ""}, {"db", "no pod default/db"}, {"web-node1", "was not applied here"}, {"..%2f..%2fx", "no pod"}, {"a_b", "no pod"},
 	} {
