@@ -33,6 +33,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/agent/status"
 	"github.com/cleat-cni/cleat/internal/agent/syncloop"
 	"github.com/cleat-cni/cleat/internal/filelock"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -86,6 +87,13 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg.Node = strings.ToLower(cfg.Node)
 	if err := os.MkdirAll(cfg.Root, 0o700); err != nil {
 		return fmt.Errorf("make the folder of state: %w", err)
+	}
+	info, err := os.Stat(cfg.Root)
+	if err == nil {
+		err = ownfile.Check(info)
+	}
+	if err != nil { // whoever can write there says what runs as root
+		return fmt.Errorf("use %s for state: %w", cfg.Root, err)
 	}
 	lock, err := filelock.Try(filepath.Join(cfg.Root, "agent.lock"))
 	if errors.Is(err, filelock.ErrHeld) {

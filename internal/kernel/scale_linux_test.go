@@ -12,7 +12,7 @@ import (
 // takes less than twice its time: both, turn by turn, on two hosts. What it takes more is the kernel's, which hands what a new port says to
 // every other port of the bridge; docs/performance.md has the aim, 1.3.
 func TestChainAmongMany(t *testing.T) {
-	const pods, ports, turns, most = 500, 4, 25, 2
+	const pods, ports, turns, most = 500, 4, 25, 2.0
 	empty, full := newChainOn(t, sandbox.Namespace(t)), newChainOn(t, sandbox.Namespace(t))
 	full.fill(pods, ports)
 	addAlone, delAlone := empty.counted(t, 1)

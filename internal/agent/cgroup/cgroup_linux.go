@@ -4,8 +4,6 @@
 package cgroup
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cleat-cni/cleat/internal/agent/mountinfo"
 )
 
 // Tree is the hierarchies of this machine. The zero Tree has none: groups can be made in it, which bound nothing.
@@ -31,49 +31,32 @@ func controllers() []string { return []string{"cpu", "memory", "pids", "freezer"
 
 // Mounted returns the hierarchies that are mounted.
 func Mounted() (Tree, error) {
-	data, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := mountinfo.Read()
 	if err != nil {
 		return Tree{}, err
 	}
-	t := parseMounts(data)
-	if t.v2 == "" || len(t.v1) > 0 {
-		t.v2 = ""
-	}
-	return t, nil
+	return hierarchies(mounts), nil
 }
 
-// parseMounts reads /proc/<pid>/mountinfo (proc_pid_mountinfo(5)).
-func parseMounts(data []byte) Tree {
+// hierarchies finds those of use among all mounts: where version 1 has controllers, version 2 has none.
+func hierarchies(mounts []mountinfo.Mount) Tree {
 	t := Tree{v1: map[string]string{}}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		before, after, ok := strings.Cut(lines.Text(), " - ")
-		place, kind := strings.Fields(before), strings.Fields(after)
-		if !ok || len(place) < 5 || len(kind) < 3 {
-			continue
-		}
-		point := unescape(place[4])
-		switch kind[0] {
+	for _, m := range mounts {
+		switch m.Kind {
 		case "cgroup2":
-			t.v2 = point
+			t.v2 = m.Point
 		case "cgroup":
-			for option := range strings.SplitSeq(kind[2], ",") {
+			for option := range strings.SplitSeq(m.Options, ",") {
 				if slices.Contains(controllers(), option) {
-					t.v1[option] = point
+					t.v1[option] = m.Point
 				}
 			}
 		}
 	}
-	return t
-}
-
-// unescape puts back what stands as \ooo in mountinfo.
-func unescape(s string) string {
-	for _, c := range []struct{ code, text string }{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
-		s = strings.ReplaceAll(s, c.code, c.text)
+	if len(t.v1) > 0 {
+		t.v2 = ""
 	}
-	return s
+	return t
 }
 
 // Limits bound a group. Zero values bound nothing.
@@ -89,7 +72,7 @@ const cpuPeriod = 100_000
 
 // folders are those of a group, one in each hierarchy. The name is a path without dots.
 func (t Tree) folders(name string) ([]string, error) {
-	if !filepath.IsLocal(name) || strings.Contains(name, "..") {
+	if !filepath.IsLocal(name) || filepath.Clean(name) != name {
 		return nil, fmt.Errorf("control group %q: not a name", name)
 	}
 	if t.v2 != "" {

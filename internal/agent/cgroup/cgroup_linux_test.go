@@ -10,42 +10,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cleat-cni/cleat/internal/agent/mountinfo"
 	"github.com/cleat-cni/cleat/internal/sandbox"
 )
 
-const (
-	hybrid = `31 24 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755
-32 31 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
-33 31 0:28 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory
-34 31 0:29 / /sys/fs/cgroup/with\040space rw - cgroup cgroup rw,pids
-35 31 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup rw
-`
-	unified = `31 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw
-`
-)
-
-func TestParseMounts(t *testing.T) {
+func TestHierarchies(t *testing.T) {
+	v1 := []mountinfo.Mount{{Point: "/sys/fs/cgroup/cpu,cpuacct", Kind: "cgroup", Options: "rw,cpu,cpuacct"}, {Point: "/sys/fs/cgroup/memory", Kind: "cgroup", Options: "rw,memory"}}
+	v2 := mountinfo.Mount{Point: "/sys/fs/cgroup/unified", Kind: "cgroup2", Options: "rw"}
+	of := map[string]string{"cpu": "/sys/fs/cgroup/cpu,cpuacct", "memory": "/sys/fs/cgroup/memory"}
 	for _, tt := range []struct {
-		name, text string
-		want       Tree
+		name   string
+		mounts []mountinfo.Mount
+		want   Tree
 	}{
-		{"hybrid", hybrid, Tree{v1: map[string]string{"cpu": "/sys/fs/cgroup/cpu,cpuacct", "memory": "/sys/fs/cgroup/memory", "pids": "/sys/fs/cgroup/with space"},
-			v2: "/sys/fs/cgroup/unified"}},
-		{"version 2", unified, Tree{v1: map[string]string{}, v2: "/sys/fs/cgroup"}},
-		{"none", "24 1 8:1 / / rw - ext4 /dev/sda1 rw\nbroken\n - \n", Tree{v1: map[string]string{}}},
+		{"version-1", v1, Tree{v1: of}},
+		{"hybrid", append(v1[:2:2], v2), Tree{v1: of}},
+		{"version-2", []mountinfo.Mount{v2}, Tree{v1: map[string]string{}, v2: v2.Point}},
+		{"none", []mountinfo.Mount{{Point: "/", Kind: "ext4", Options: "rw"}}, Tree{v1: map[string]string{}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, parseMounts([]byte(tt.text)), cmp.AllowUnexported(Tree{})); diff != "" {
+			if diff := cmp.Diff(tt.want, hierarchies(tt.mounts), cmp.AllowUnexported(Tree{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
-}
-
-func FuzzParseMounts(f *testing.F) {
-	f.Add([]byte(hybrid))
-	f.Add([]byte(unified))
-	f.Fuzz(func(t *testing.T, data []byte) { parseMounts(data) })
 }
 
 func TestSettings(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/cleat-cni/cleat/internal/agent/manifest"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // errBeingWritten is that a file can't be trusted yet: half of a YAML text may well be a whole one.
@@ -91,6 +92,9 @@ func list(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
+	if ownfile.OpenToAll(info) {
+		return nil, fmt.Errorf("list manifests: everybody can write to %s, and a pod runs as root: chmod o-w", path)
+	}
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -154,6 +158,8 @@ func contents(name string, limit int, evenIfBusy bool) ([]byte, error) {
 		return nil, errFolder
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("look at manifest: %s is no regular file", name)
+	case ownfile.OpenToAll(info):
+		return nil, fmt.Errorf("look at manifest: everybody can write to %s, and a pod runs as root: chmod o-w", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -477,3 +477,26 @@ func TestEarlyMistakeHoldsDeletions(t *testing.T) {
 		t.Error("deletions are allowed")
 	}
 }
+
+// TestOpenToAll: what everybody can write to says nothing of what runs as root.
+func TestOpenToAll(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root's agent minds")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.yaml")
+	write(t, file, yamlPod("a"))
+	for _, open := range []string{file, dir} {
+		if err := os.Chmod(open, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		s := newFiles([]string{dir}, "n1")
+		s.read(time.Now())
+		if len(s.pods()) > 0 || s.problems()[open] == nil {
+			t.Errorf("%s is open to all: %d pods, %v", open, len(s.pods()), s.problems())
+		}
+		if err := os.Chmod(open, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

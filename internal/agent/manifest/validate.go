@@ -97,7 +97,7 @@ func (c *checker) meta() {
 
 // isUID wants up to 128 letters, digits, hyphens, dots and underscores, the first a letter or digit: it is the name of folders.
 func isUID(s string) bool {
-	return len(s) <= 128 && startsAlnum(s) && !strings.ContainsFunc(s, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("-._", r) })
+	return len(s) <= 128 && startsAlnum(s) && !strings.Contains(s, "..") && !strings.ContainsFunc(s, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("-._", r) })
 }
 
 func isAlnum(r rune) bool { return isLetter(r) || r >= '0' && r <= '9' }

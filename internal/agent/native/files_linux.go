@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cleat-cni/cleat/internal/agent/mountinfo"
 	"github.com/cleat-cni/cleat/internal/atomicfile"
 )
 
@@ -280,26 +281,33 @@ func checkHostPath(h *v1.HostPathVolumeSource) error {
 	return nil
 }
 
-// removePodFiles removes a pod's folder with its volumes; what is mounted in it is unmounted first, so that nothing of a host's
-// path is ever removed.
+// removePodFiles removes a pod's folder with its volumes. Whatever is mounted in it, at whatever depth, is unmounted first, and nothing is
+// removed while something is: so nothing of a host's path ever is.
 func (r *Runtime) removePodFiles(uid types.UID) error {
 	if uid == "" || filepath.Base(string(uid)) != string(uid) {
 		return fmt.Errorf("remove the files of pod %q: not a UID", uid)
 	}
-	volumes := filepath.Join(r.podDir(uid), volumesDir)
-	entries, err := os.ReadDir(volumes)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	dir, err := filepath.EvalSymlinks(r.podDir(uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	mounts := []string{filepath.Join(r.podDir(uid), shmDir)}
-	for _, e := range entries {
-		mounts = append(mounts, filepath.Join(volumes, e.Name()))
+	mounts, err := mountinfo.Read()
+	if err != nil {
+		return err
 	}
-	for _, m := range mounts {
-		err := unix.Unmount(m, unix.UMOUNT_NOFOLLOW)
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) { // it is no mount
+	for _, m := range mountinfo.Below(mounts, dir) {
+		if err := unix.Unmount(m, unix.UMOUNT_NOFOLLOW); err != nil {
 			return fmt.Errorf("unmount %s: %w", m, err)
 		}
+	}
+	if mounts, err = mountinfo.Read(); err != nil {
+		return err
+	}
+	if left := mountinfo.Below(mounts, dir); len(left) > 0 {
+		return fmt.Errorf("remove the files of pod %s: %s is mounted", uid, left[0])
 	}
 	return os.RemoveAll(r.podDir(uid))
 }

@@ -124,19 +124,21 @@ func (r *Runtime) Exec(ctx context.Context, id string, command []string) (output
 // maxExecOutput bounds what a command may say, as the kubelet bounds probes.
 const maxExecOutput = 10 << 10
 
-// limitedBuffer keeps the beginning of what is written.
+// limitedBuffer keeps the beginning of what is written. The buffer is a field, since one that is embedded would take all by its ReadFrom.
 type limitedBuffer struct {
-	bytes.Buffer
-
+	kept bytes.Buffer
 	most int
 }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if room := b.most - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
+	if room := b.most - b.kept.Len(); room > 0 {
+		b.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }
+
+// Bytes is what was kept.
+func (b *limitedBuffer) Bytes() []byte { return b.kept.Bytes() }
 
 // lingering is how long after a command's end what it left may hold its output.
 const lingering = time.Second

@@ -281,6 +281,7 @@ func TestExec(t *testing.T) {
 		{"exit-code", []string{"sh", "-c", "exit 4"}, "", 4, false},
 		{"no-program", []string{"nope"}, "", 0, true},
 		{"leaves-a-child", []string{"sh", "-c", "sleep 600 & echo hi"}, "hi\n", 0, false},
+		{"floods", []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x"}, strings.Repeat("x", maxExecOutput), 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, code, err := n.Exec(t.Context(), id, tt.command)
@@ -293,6 +294,33 @@ func TestExec(t *testing.T) {
 	defer cancel()
 	if _, _, err := n.Exec(ctx, id, []string{"sleep", "600"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a command that hangs: %v", err)
+	}
+}
+
+// TestMountsInVolumes: what somebody mounted in a pod's volume is not the pod's, and stays.
+func TestMountsInVolumes(t *testing.T) {
+	n := newNode(t)
+	p := pod("mounts", shell("main", "sleep 600"))
+	p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	id := n.run(t, p)
+	kept := t.TempDir()
+	if err := os.WriteFile(filepath.Join(kept, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sub := filepath.Join(n.podDir(p.UID), volumesDir, "v", "sub")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // one on top of the other
+		if err := unix.Mount(kept, sub, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(n.RemoveSandbox(t.Context(), id), n.RemovePod(t.Context(), p)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(kept, "file")); err != nil {
+		t.Error(err)
 	}
 }
 
