@@ -28,7 +28,12 @@ type runner struct {
 	verbs    []string
 }
 
-func (r *runner) Find(typ string, _ []string) (string, error) { return "/fake/" + typ, nil }
+func (r *runner) Find(typ string, _ []string) (string, error) {
+	if typ == "nowhere" {
+		return "", cni.Errorf(cni.CodeInvalidEnvironment, "find %s: %w", typ, os.ErrNotExist)
+	}
+	return "/fake/" + typ, nil
+}
 
 func (r *runner) Run(_ context.Context, calls []libcni.Call) ([][]byte, error) {
 	c := calls[0]
@@ -213,6 +218,21 @@ func TestStatusHoldsBackOnlyWhoNeedsTheNetwork(t *testing.T) {
 	p.Networks = []Selection{{Name: "nowhere"}}
 	if err := b.Ready(p); err == nil {
 		t.Error("a pod of a network that isn't configured is ready")
+	}
+}
+
+// TestMissingPluginIsNotReady: no version of the network is too old for that.
+func TestMissingPluginIsNotReady(t *testing.T) {
+	old := strings.Replace(conflist("main", "nowhere"), "1.1.0", "0.4.0", 1)
+	b := newBed(t, map[string]string{"10-main.conflist": old})
+	b.look(t.Context())
+	if err := b.Status(); err == nil || !strings.Contains(err.Error(), "find nowhere") {
+		t.Errorf("status: %v, want that the plugin is missing", err)
+	}
+	b.write(t, "10-main.conflist", conflist("main", "mainplugin"))
+	b.look(t.Context())
+	if err := b.Status(); err != nil {
+		t.Errorf("status after the correction: %v", err)
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/libcni"
 )
 
 // readiness is what STATUS last said, by network.
@@ -74,7 +77,7 @@ func (m *Manager) look(ctx context.Context) bool {
 	changed := m.folder.read()
 	errs := map[string]error{}
 	for _, n := range m.folder.networks() {
-		if err := m.cfg.CNI.GetStatusNetworkList(ctx, n); err != nil {
+		if err := m.ask(ctx, n); err != nil {
 			errs[n.Name] = fmt.Errorf("%w%s%s", err, from(n), whatToDo(err))
 			continue
 		}
@@ -95,6 +98,14 @@ func (m *Manager) look(ctx context.Context) bool {
 	}
 	m.ready.errs = errs
 	return changed
+}
+
+// ask says why a network is not ready: a plugin that isn't there, which needs no version that has STATUS, or what STATUS says.
+func (m *Manager) ask(ctx context.Context, n *libcni.NetworkConfigList) error {
+	if _, err := m.cfg.CNI.Calls(cni.VerbStatus, n, nil); err != nil {
+		return err
+	}
+	return m.cfg.CNI.GetStatusNetworkList(ctx, n)
 }
 
 // Status returns nil if pods can be attached to the default network, and otherwise why not.
