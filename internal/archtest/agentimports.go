@@ -18,7 +18,7 @@ func agentLayers() []layer {
 		{dirs: []string{"internal/agent/monitor"}, module: []string{"internal/agent/cgroup", "internal/agent/spawn", "internal/atomicfile", "internal/netns"},
 			foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/images"}, foreign: []string{sysModule, "github.com/google/go-containerregistry"}},
-		{dirs: []string{"internal/agent/native"}, module: []string{"cni", "internal/agent/cgroup", "internal/agent/container", "internal/agent/images", "internal/agent/monitor", "internal/agent/mountinfo",
+		{dirs: []string{"internal/agent/native"}, module: []string{"cni", "netstate", "internal/agent/cgroup", "internal/agent/container", "internal/agent/images", "internal/agent/monitor", "internal/agent/mountinfo",
 			"internal/agent/network", "internal/agent/pause", "internal/agent/spawn", "internal/atomicfile", "internal/netns"},
 			foreign: []string{sysModule, "k8s.io/api", "k8s.io/apimachinery", "github.com/containerd/go-runc", "github.com/opencontainers/runtime-spec"}},
 		{dirs: []string{"internal/agent/server"}, module: []string{"internal/agent/manifest", "internal/agent/metrics", "internal/agent/monitor", "internal/agent/status", "internal/atomicfile"},

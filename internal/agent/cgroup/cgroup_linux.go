@@ -224,6 +224,28 @@ func (t Tree) Processes(name string) ([]int, error) {
 	return list, nil
 }
 
+// Children lists the groups directly below one, sorted. A group that isn't there has none.
+func (t Tree) Children(name string) ([]string, error) {
+	folders, err := t.folders(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("list control group %s: %w", name, err)
+		}
+		for _, e := range entries {
+			if e.IsDir() && !slices.Contains(list, e.Name()) {
+				list = append(list, e.Name())
+			}
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
 // again is how long after a kill the group is looked at once more: the dead leave it when they are reaped.
 const again = 5 * time.Millisecond
 

@@ -105,7 +105,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 			return nil, fmt.Errorf("make the folder of state: %w", err)
 		}
 	}
-	if err := errors.Join(r.loadPods(), r.load()); err != nil {
+	if err := errors.Join(r.loadPods(), r.load(ctx)); err != nil {
 		r.Close()
 		return nil, err
 	}

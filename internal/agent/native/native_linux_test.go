@@ -540,6 +540,26 @@ func TestUnreadableRecordsAreMovedAside(t *testing.T) {
 	}
 }
 
+// TestRecordLost: a pod whose record was spoilt does not run on beside its successor.
+func TestRecordLost(t *testing.T) {
+	n := newNode(t)
+	p := pod("lost", shell("main", "sleep 600"))
+	id := n.run(t, p)
+	pause := n.find(id).rec.Pause
+	process := n.findContainer(n.status(t, p).FindContainer("main").ID).rec.Process
+	n.Close()
+	if err := os.WriteFile(filepath.Join(n.root, "sandboxes", id, sandboxFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.open(t)
+	if pause.Alive() || process.Alive() {
+		t.Errorf("pause runs: %v, container runs: %v", pause.Alive(), process.Alive())
+	}
+	if err := errors.Join(n.Collect(t.Context()), n.RemovePod(t.Context(), p)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStartErrors(t *testing.T) {
 	n := newNode(t)
 	p := pod("bad", v1.Container{Name: "empty"}, v1.Container{Name: "missing", Command: []string{"/does/not/exist"}}, v1.Container{Name: "image", Image: "web:1"})

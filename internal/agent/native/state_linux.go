@@ -1,6 +1,7 @@
 package native
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +23,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/agent/spawn"
 	"github.com/cleat-cni/cleat/internal/atomicfile"
 	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/netstate"
 )
 
 // sandboxRecord is what is written down of a sandbox, in <root>/sandboxes/<id>/sandbox.json.
@@ -159,7 +163,7 @@ func (r *Runtime) loadPods() error {
 
 // load reads what earlier runtimes left. What can't be read is moved aside, with a word in the log: it must keep no agent from
 // starting, and nothing of it is removed.
-func (r *Runtime) load() error {
+func (r *Runtime) load(ctx context.Context) error {
 	entries, err := os.ReadDir(r.path("sandboxes"))
 	if err != nil {
 		return err
@@ -175,7 +179,7 @@ func (r *Runtime) load() error {
 			}
 			continue
 		case err != nil || rec.ID != e.Name():
-			if err := r.aside(dir, errors.Join(err, wrongID(rec.ID, e.Name()))); err != nil {
+			if err := errors.Join(r.aside(dir, errors.Join(err, wrongID(rec.ID, e.Name()))), r.endLost(ctx, e.Name())); err != nil {
 				return err
 			}
 			continue
@@ -188,6 +192,55 @@ func (r *Runtime) load() error {
 		}
 	}
 	return nil
+}
+
+// endLost ends what runs of a sandbox whose record can't be read: all in its control groups, and in its network namespace, where the pause
+// process is. Of a pod with the host's network that one stays. What is attached is freed by the collection.
+func (r *Runtime) endLost(ctx context.Context, id string) error {
+	pods, err := r.groups.Children(r.cfg.Cgroup)
+	errs := []error{err}
+	for _, uid := range pods {
+		errs = append(errs, r.groups.Remove(ctx, r.cfg.Cgroup+"/"+uid+"/"+id))
+	}
+	path := r.path("netns", id)
+	ns, err := netns.Open(path)
+	if errors.Is(err, netstate.ErrNotExist) || errors.Is(err, netstate.ErrNotNamespace) {
+		return errors.Join(append(errs, netns.Unmount(path))...)
+	}
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	defer ns.Close()
+	processes, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	errs = append(errs, err)
+	for _, file := range processes {
+		errs = append(errs, endIn(ctx, ns, file))
+	}
+	return errors.Join(append(errs, netns.Unmount(path))...)
+}
+
+// endIn ends the process of file, /proc/<pid>/ns/net, if it is in a namespace. One that has ended meanwhile is in none.
+func endIn(ctx context.Context, ns *netns.Handle, file string) error {
+	h, err := netns.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer h.Close()
+	if same, err := ns.Same(h); err != nil || !same {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+	if err != nil {
+		return err
+	}
+	id, err := spawn.Identify(pid)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(send(id, unix.SIGKILL), id.Wait(ctx))
 }
 
 func wrongID(id, name string) error {
