@@ -22,6 +22,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/cleat-cni/cleat/internal/agent/config"
 	"github.com/cleat-cni/cleat/internal/agent/container"
@@ -85,6 +86,14 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Node = name
 	}
 	cfg.Node = strings.ToLower(cfg.Node)
+	if wrong := validation.IsDNS1123Subdomain(cfg.Node); len(wrong) > 0 { // it ends the names of pods
+		return fmt.Errorf("use %q as the node's name: %s", cfg.Node, wrong[0])
+	}
+	for _, path := range slices.Concat(cfg.Manifests, cfg.Images) {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			cfg.Log.WarnContext(ctx, "there is no such file or folder yet", "path", path)
+		}
+	}
 	if err := os.MkdirAll(cfg.Root, 0o700); err != nil {
 		return fmt.Errorf("make the folder of state: %w", err)
 	}

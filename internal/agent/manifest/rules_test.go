@@ -117,6 +117,9 @@ func TestValidateRefuses(t *testing.T) {
 		{"name", replaced("web", "Web_"), "4: pod Web_: metadata.name: \"Web_-node1\": a lowercase RFC 1123 subdomain must consist of lower case " +
 			"alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
 			"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"},
+		{"uid-with-two-dots", replaced("name: web", "name: web\n  uid: a..b"), "5: pod web: metadata.uid: \"a..b\" is no UID: want up to 128 letters, digits, hyphens, dots and underscores"},
+		{"too-long-together", replaced("name: web", "name: "+strings.Repeat("a.", 99)+"a\n  namespace: "+strings.Repeat("n", 60)),
+			"4: pod " + strings.Repeat("a.", 99) + "a: metadata.name: with the namespace and the UID it has 299 bytes, and the folder of the logs can have 255"},
 		{"uid-that-climbs", replaced("name: web", "name: web\n  uid: ../../etc"),
 			"5: pod web: metadata.uid: \"../../etc\" is no UID: want up to 128 letters, digits, hyphens, dots and underscores"},
 		{"uid-of-dots", replaced("name: web", "name: web\n  uid: .."),

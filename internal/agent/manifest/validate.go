@@ -13,7 +13,7 @@ import (
 )
 
 // Validate refuses what the API server would refuse, of the fields that the agent implements; and a UID, which names folders, that is
-// more than letters, digits, hyphens, dots and underscores. It is for a pod that has its defaults. The error holds a [Fault] of each.
+// more than letters, digits, hyphens, dots and underscores, or has two dots side by side. It is for a pod that has its defaults. The error holds a [Fault] of each.
 func Validate(pod *v1.Pod) error { return join(validate(pod)) }
 
 func validate(pod *v1.Pod) []*Fault {
@@ -63,6 +63,9 @@ func (c *checker) between(path string, n, low, high int64) {
 }
 
 const (
+	// maxFileName is how long a file's name may be (NAME_MAX).
+	maxFileName = 255
+
 	maxSeconds = 1<<31 - 1
 	maxID      = 1<<31 - 1
 )
@@ -77,6 +80,9 @@ func (c *checker) meta() {
 	c.all("metadata.namespace", m.Namespace, validation.IsDNS1123Label(m.Namespace))
 	if !isUID(string(m.UID)) {
 		c.add("metadata.uid", "%.80q is no UID: want up to 128 letters, digits, hyphens, dots and underscores", m.UID)
+	}
+	if n := len(m.Namespace) + len(m.Name) + len(m.UID) + len("__"); n > maxFileName && len(m.Name) <= validation.DNS1123SubdomainMaxLength {
+		c.add("metadata.name", "with the namespace and the UID it has %d bytes, and the folder of the logs can have %d", n, maxFileName)
 	}
 	for _, k := range sortedKeys(m.Labels) {
 		c.all(key("metadata.labels", k), k, validation.IsQualifiedName(k))
