@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/plugin"
@@ -119,7 +120,7 @@ func newRepair(want netstate.State, diffs []netstate.Difference) *repair {
 	r.links()
 	r.tables()
 	for _, s := range want.Sysctls {
-		if _, wrong := r.wrong(s); wrong {
+		if _, wrong := r.wrong(s); wrong || r.ofNewLink(s) {
 			r.back.Sysctls = append(r.back.Sysctls, s)
 		}
 	}
@@ -218,6 +219,14 @@ func (r *repair) links() {
 			r.back.Links = append(r.back.Links, l)
 		}
 	}
+}
+
+// ofNewLink reports whether a sysctl is one of a link that is made anew: it begins with what the kernel gives every link, and was not
+// found wrong while there was none.
+func (r *repair) ofNewLink(s netstate.Sysctl) bool {
+	return slices.ContainsFunc(r.back.Links, func(l netstate.Link) bool {
+		return l.Kind != "" && l.Place == s.Place && strings.Contains(s.Name, "/"+l.Name+"/")
+	})
 }
 
 // lostPeer reports whether the other end of a veth is missing.
