@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/cleat-cni/cleat/internal/sandbox"
 )
 
 func yamlPod(name string) string {
@@ -142,7 +144,7 @@ func TestFilesWaitForTheWriter(t *testing.T) {
 	}
 	fmt.Fprint(f, yamlPod("half"))
 	if !beingWritten(readable(t, path)) {
-		t.Skip("the file system has no leases")
+		sandbox.Need(t, "leases", "the file system has none")
 	}
 	look("old", true)
 	at = at.Add(patience - time.Second)
@@ -254,7 +256,7 @@ func TestFileIsWatched(t *testing.T) {
 	}
 	fmt.Fprint(f, yamlPod("a"))
 	if !beingWritten(readable(t, path)) {
-		t.Skip("the file system has no leases")
+		sandbox.Need(t, "leases", "the file system has none")
 	}
 	select {
 	case u := <-m.Updates():
@@ -279,7 +281,7 @@ func TestFirstSetWaitsForTheWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !beingWritten(readable(t, f.Name())) {
-		t.Skip("the file system has no leases")
+		sandbox.Need(t, "leases", "the file system has none")
 	}
 	m := start(t, Config{Paths: []string{dir}, FileCheck: time.Hour})
 	select {
