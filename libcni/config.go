@@ -63,7 +63,7 @@ func ConfListFromBytes(data []byte) (*NetworkConfigList, error) {
 		if _, bad := cni.Compare(network.CNIVersion, cni.Current); bad != nil {
 			return nil, err
 		}
-		version = network.CNIVersion
+		version = cmp.Or(network.CNIVersion, newest(network.CNIVersions))
 	}
 	list := &NetworkConfigList{
 		Name: network.Name, CNIVersion: version,
@@ -78,6 +78,17 @@ func ConfListFromBytes(data []byte) (*NetworkConfigList, error) {
 		list.Plugins = append(list.Plugins, &PluginConfig{Network: p, Bytes: p.Raw.Bytes()})
 	}
 	return list, nil
+}
+
+// newest is the highest of versions, which all parse.
+func newest(versions []string) string {
+	best := ""
+	for _, v := range versions {
+		if best == "" || cni.AtLeast(v, best) {
+			best = v
+		}
+	}
+	return best
 }
 
 // ConfFromBytes reads the configuration of one plugin.

@@ -23,7 +23,7 @@ const (
 	absent   standing = iota
 	attached          // its ADD has returned
 	unsure            // its ADD was cut short, or it is of an earlier boot: it may hold an address, and nobody uses it
-	halfway           // its DEL was cut short: it has to be deleted again before it can be added
+	halfway           // its DEL was cut short, or its ADD after it was recorded: it may have to be deleted before it can be added
 )
 
 // model is which address is whose, by what the verbs have answered: address by container. It is all that a runtime would know.
@@ -216,7 +216,7 @@ func (w *walk) round(chosen map[string]party, beside func()) {
 	var wait sync.WaitGroup
 	for _, id := range slices.Sorted(maps.Keys(chosen)) {
 		verb := verbAdd
-		if w.is[id] == attached && w.rng.IntN(5) > 0 || w.is[id] == unsure && w.rng.IntN(2) == 0 {
+		if w.is[id] == attached && w.rng.IntN(5) > 0 || (w.is[id] == unsure || w.is[id] == halfway) && w.rng.IntN(2) == 0 {
 			verb = verbDel
 		}
 		w.counts[verb]++
@@ -242,7 +242,18 @@ func (w *walk) round(chosen map[string]party, beside func()) {
 		if wrong := w.ends(b.verb, b.id, a, err != nil, full); wrong != "" {
 			w.Errorf("%s: %s", b.id, wrong)
 		}
+		if err != nil && w.is[b.id] == unsure && w.recorded(b.id) {
+			w.is[b.id] = halfway
+		}
 	}
+}
+
+// recorded reports whether an ADD of the container came so far that only its answer was missing.
+func (w *walk) recorded(id string) bool {
+	w.Helper()
+	_, err := os.Stat(w.path("state", "results", network+"-"+id+"-eth0"))
+	w.must(ignoreMissing(err))
+	return err == nil
 }
 
 // valid are the containers that are attached.
