@@ -2,6 +2,7 @@ package pluginexec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,9 +52,6 @@ func (p *process) failure(how string) error {
 		return e
 	}
 	found.Plugin, found.Verb = p.Type, p.Verb
-	if found.Code == 0 {
-		found.Code = cni.CodeInternal
-	}
 	switch {
 	case found.Details != "":
 	case !alone:
@@ -126,7 +124,7 @@ func nextObject(text []byte) int {
 }
 
 // asErrorObject returns nil for what is not an error object: it has a msg, and a code or none of
-// what a result has.
+// what a result has. Without a code it has that of an error inside the plugin.
 func asErrorObject(data []byte) *cni.Error {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal(data, &keys) != nil || keys["msg"] == nil || keys["ips"] != nil || keys["interfaces"] != nil {
@@ -136,6 +134,7 @@ func asErrorObject(data []byte) *cni.Error {
 	if json.Unmarshal(data, e) != nil || e.Msg == "" && e.Code == 0 {
 		return nil
 	}
+	e.Code = cmp.Or(e.Code, cni.CodeInternal)
 	return e
 }
 
