@@ -20,8 +20,8 @@ type IPRange struct {
 
 // Bandwidth is the bandwidth capability: rates in bits a second, bursts in bits.
 type Bandwidth struct {
-	IngressRate  uint64 `json:"ingressRate,omitempty"`
-	IngressBurst uint64 `json:"ingressBurst,omitempty"`
-	EgressRate   uint64 `json:"egressRate,omitempty"`
-	EgressBurst  uint64 `json:"egressBurst,omitempty"`
+	IngressRate  uint64 `json:"ingressRate,omitempty" doc:"what goes to the pod, in bits a second; 0 is no limit"`
+	IngressBurst uint64 `json:"ingressBurst,omitempty" doc:"how much of it may come at once, in bits"`
+	EgressRate   uint64 `json:"egressRate,omitempty" doc:"what comes from the pod, in bits a second; 0 is no limit"`
+	EgressBurst  uint64 `json:"egressBurst,omitempty" doc:"how much of it may come at once, in bits"`
 }

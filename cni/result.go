@@ -60,10 +60,10 @@ type Route struct {
 
 // DNS is what a resolver should be told.
 type DNS struct {
-	Nameservers []string `json:"nameservers,omitempty"`
-	Domain      string   `json:"domain,omitempty"`
-	Search      []string `json:"search,omitempty"`
-	Options     []string `json:"options,omitempty"`
+	Nameservers []string `json:"nameservers,omitempty" doc:"addresses of servers, in the order in which they are asked"`
+	Domain      string   `json:"domain,omitempty" doc:"the domain for short names"`
+	Search      []string `json:"search,omitempty" doc:"domains in which short names are looked up"`
+	Options     []string `json:"options,omitempty" doc:"options of resolv.conf"`
 	Extra       []Member `json:"-"`
 }
 

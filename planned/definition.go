@@ -8,11 +8,13 @@ import (
 // Definition is a [Spec] or an [IPAMSpec], whatever the type of its configuration. The
 // zero Definition describes no plugin.
 type Definition struct {
-	Info plugin.Info
+	Info    plugin.Info
+	Profile Profile
 
 	chained bool
 	// trialRuntime is a Spec's TrialRuntime.
 	trialRuntime string
+	takesIPAM    bool
 
 	parse func(*plugin.Request) (bound, error)      // of a Spec
 	ipam  func(*plugin.Request) (Allocation, error) // of an IPAMSpec
@@ -49,7 +51,7 @@ func Define[C any](s Spec[C]) Definition {
 		}
 		return b, nil
 	}
-	return Definition{Info: s.Info, chained: s.Chained, trialRuntime: s.TrialRuntime, parse: parse}
+	return Definition{Info: s.Info, Profile: s.Profile, chained: s.Chained, trialRuntime: s.TrialRuntime, takesIPAM: s.IPAM != nil, parse: parse}
 }
 
 // DefineIPAM makes a definition of an IPAM spec.
@@ -61,11 +63,20 @@ func DefineIPAM[C any](s IPAMSpec[C]) Definition {
 		}
 		return s.Allocation(c, req)
 	}
-	return Definition{Info: s.Info, ipam: allocate, store: s.Store}
+	return Definition{Info: s.Info, Profile: s.Profile, ipam: allocate, store: s.Store}
 }
 
 // IsIPAM reports whether the definition is an IPAM plugin's.
 func (d Definition) IsIPAM() bool { return d.ipam != nil }
+
+// IsChained reports whether the plugin only works on the result of one before it.
+func (d Definition) IsChained() bool { return d.chained }
+
+// TakesIPAM reports whether the plugin may have an ipam section.
+func (d Definition) TakesIPAM() bool { return d.takesIPAM }
+
+// OnDemand reports whether the plugin does nothing but what a runtime asks for.
+func (d Definition) OnDemand() bool { return d.trialRuntime != "" }
 
 // Plan is the pure part of an ADD, for tests and tools: parse, ask, plan. seen answers what the
 // plugin asks.

@@ -34,6 +34,24 @@ type Spec[C any] struct {
 	// TrialRuntime is a runtimeConfig, as JSON, that STATUS plans with: for a plugin that does nothing but what a runtime
 	// asks for. Default: none.
 	TrialRuntime string
+
+	// Profile says what the plugin reads, to tools that judge a configuration before anything runs. Default: they say nothing of its keys.
+	Profile Profile
+}
+
+// Profile is what tools have to know of a plugin that they do not run: cleat lint judges configurations by it, and cleat schema prints it.
+type Profile struct {
+	// Conf is a value of the struct that the configuration is decoded into, an IPAM plugin's ipam section. Its tags are those of
+	// package internal/schema: json, doc and schema. Nil says nothing of the keys.
+	Conf any
+	// Args is a value of a struct with the keys that are read of args.cni. Default: none.
+	Args any
+	// Capabilities are those that are read of runtimeConfig.
+	Capabilities []string
+	// Makes is the kind of interface that the plugin makes in the pod, such as veth or macvlan; "" if it makes none.
+	Makes string
+	// Behind are the kinds of interface that a chained plugin does its work on; on another it does nothing, or fails. Default: any.
+	Behind []string
 }
 
 // IPAMUse says how a plugin uses its configuration's ipam section.
@@ -83,6 +101,8 @@ type IPAMSpec[C any] struct {
 	// Store says where leases lie, read as leniently as can be: DEL and GC need no more, and
 	// go on with it when Parse or Allocation refuses the configuration. Nil for a plugin without a store.
 	Store func(req *plugin.Request) netstate.Pool
+	// Profile is as that of [Spec].
+	Profile Profile
 }
 
 // Allocation is what an IPAM plugin gives: addresses chosen from a pool, fixed ones, and

@@ -50,10 +50,11 @@ func layers() []layer {
 			foreign: []string{"github.com/mdlayher/netlink", "github.com/google/nftables", sysModule}},
 		{dirs: []string{"internal/builtin"}, module: []string{"cni", "netstate", "libcni", "plugin", "planned", "internal/pluginexec"}},
 		{dirs: []string{"internal/cli"}, module: []string{"cni", "netstate", "libcni", "planned", "internal/atomicfile", "internal/builtin", "internal/nearmiss", "internal/netns",
-			"internal/output"}, foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+			"internal/output", "internal/schema"}, foreign: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 		{dirs: []string{"internal/engine"}, module: []string{"libcni", "planned", "plugins", "internal/builtin", "internal/kernel", "internal/leases", "internal/netns",
 			"internal/originals"}},
 		{dirs: []string{"internal/program"}},
+		{dirs: []string{"internal/schema"}, module: []string{"cni", "planned"}},
 		{dirs: []string{"cmd/*"}, module: []string{"cni", "libcni", "plugin", "plugins", "internal/agent/monitor", "internal/agent/pause", "internal/builtin", "internal/cli", "internal/daemon",
 			"internal/engine", "internal/nearmiss", "internal/program"}},
 		{dirs: []string{"test/*"}},
@@ -188,7 +189,7 @@ func checkTestImports(m *Module) []Finding {
 // pure are the packages that are data and text, or plans: no file, no dialing, no clock, no randomness.
 func pure() []string {
 	return []string{"cni", "netstate", "plugins/*", "internal/attached", "internal/backend", "internal/ipamconf", "internal/masq",
-		"internal/nearmiss", "internal/podip", "internal/spoof", "internal/agent/decide", "internal/agent/manifest"}
+		"internal/nearmiss", "internal/podip", "internal/schema", "internal/spoof", "internal/agent/decide", "internal/agent/manifest"}
 }
 
 // checkPure keeps the outside world out of pure packages: whole packages of the standard library, and single

@@ -119,6 +119,9 @@ func (l Location) String() string {
 // Types lists the plugins that are built in, sorted.
 func (r *Runner) Types() []string { return slices.Sorted(maps.Keys(r.plugins)) }
 
+// Definitions are those of the plugins that are built in, as they were given.
+func (r *Runner) Definitions() []planned.Definition { return r.cfg.Plugins }
+
 // Find is [Runner.Where] as text.
 func (r *Runner) Find(typ string, dirs []string) (string, error) {
 	l, err := r.Where(typ, dirs)

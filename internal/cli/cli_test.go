@@ -32,6 +32,9 @@ func pair() planned.Definition {
 	return planned.Define(planned.Spec[struct{}]{
 		Info:  plugin.Info{Type: "pair"},
 		Parse: func(*plugin.Request) (struct{}, error) { return struct{}{}, nil },
+		Profile: planned.Profile{Makes: "veth", Conf: struct {
+			MTU int `json:"mtu" schema:"min=0"`
+		}{}},
 		Plan: func(_ struct{}, in planned.Input, _ netstate.Facts) (planned.Plan, error) {
 			host := in.Owner().HostName("veth")
 			return planned.Plan{
@@ -120,7 +123,7 @@ const pairNet = `{"cniVersion": "1.1.0", "name": "mynet", "plugins": [{"type": "
 func TestHelp(t *testing.T) {
 	s := newStage(t, nil)
 	s.env["NETCONFPATH"], s.env["CNI_PATH"] = "", ""
-	for _, command := range []string{"", "add", "check", "del", "demo", "gc", "install", "ls", "networks", "plan", "repair", "show", "status", "version"} {
+	for _, command := range []string{"", "add", "check", "del", "demo", "gc", "install", "ls", "networks", "plan", "repair", "schema", "show", "status", "version"} {
 		name := command
 		if name == "" {
 			name = "cleat"
@@ -455,6 +458,7 @@ func TestCompletion(t *testing.T) {
 		{"command", "__complete de", "del\tDetach from a network\ndemo\t"},
 		{"format", "__complete ls -o ", "json\nyaml\ntable\nwide\n"},
 		{"plugin", "__complete version ", "pair\n"},
+		{"schema", "__complete schema ", "pair\n"},
 		{"id-flag", "__complete del --id ", "c1\n"},
 		{"id", "__complete show ", "c1\n"},
 	} {

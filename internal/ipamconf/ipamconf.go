@@ -13,13 +13,13 @@ import (
 
 // Route is an element of ipam.routes as it is written.
 type Route struct {
-	Dst      string `json:"dst"`
-	GW       string `json:"gw"`
-	MTU      int    `json:"mtu"`
-	AdvMSS   int    `json:"advmss"`
-	Priority int    `json:"priority"`
-	Table    *int   `json:"table"`
-	Scope    *int   `json:"scope"`
+	Dst      string `json:"dst" schema:"required,format=cidr" doc:"where the route leads, with a prefix length"`
+	GW       string `json:"gw" schema:"format=ip" doc:"the next hop; without it the gateway of an address of its family"`
+	MTU      int    `json:"mtu" doc:"MTU of the path"`
+	AdvMSS   int    `json:"advmss" doc:"segment size of TCP that is told the other side"`
+	Priority int    `json:"priority" doc:"a lower number goes first"`
+	Table    *int   `json:"table" doc:"number of the routing table; without it main"`
+	Scope    *int   `json:"scope" doc:"scope as the kernel counts it: 0 global, 253 link, 254 host"`
 }
 
 // ParseRoutes reads ipam.routes. Its errors name the element and have code 7.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cleat-cni/cleat/cni"
+	"github.com/cleat-cni/cleat/internal/schema"
 	"github.com/cleat-cni/cleat/netstate"
 	"github.com/cleat-cni/cleat/planned"
 	"github.com/cleat-cni/cleat/plugin"
@@ -16,17 +17,19 @@ import (
 
 // README proves that the JSON blocks of README.md's Example section are networks in which the plugin stands, and
 // that it can plan for them: with addresses, where it uses IPAM, and behind a plugin that gave
-// eth0 addresses, where it isn't the first. Each capability that is declared is asked for with the value in asked.
+// eth0 addresses, where it isn't the first. Each capability that is declared is asked for with the value in asked. Of each key and capability in
+// the plugin's profile the text before the examples has to speak.
 func README(t *testing.T, def planned.Definition, asked map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, examples, ok := strings.Cut(string(text), "\n## Example\n")
+	before, examples, ok := strings.Cut(string(text), "\n## Example\n")
 	if !ok {
 		t.Fatal("README.md has no section Example")
 	}
+	readmeKeys(t, def, before)
 	blocks := strings.Split(examples, "```json\n")[1:]
 	if len(blocks) == 0 {
 		t.Fatal("the section Example has no JSON block")
@@ -44,6 +47,20 @@ func README(t *testing.T, def planned.Definition, asked map[string]string) {
 			continue
 		}
 		planExample(t, def, example{network, i, asked})
+	}
+}
+
+// readmeKeys wants each key of the plugin's profile to be named.
+func readmeKeys(t *testing.T, def planned.Definition, text string) {
+	t.Helper()
+	keys, err := schema.Of(def.Profile.Conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(keys.Names(), def.Profile.Capabilities) {
+		if !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("README.md says nothing of `%s` before its examples", name)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ func Plugin() planned.Definition {
 		Plan:    plan,
 		Chained: true,
 		// Without a limit nothing is made, and STATUS would have nothing to try.
+		Profile:      planned.Profile{Conf: cni.Bandwidth{}, Capabilities: []string{"bandwidth"}, Behind: []string{"veth"}},
 		TrialRuntime: `{"bandwidth": {"ingressRate": 8000000, "ingressBurst": 800000, "egressRate": 8000000, "egressBurst": 800000}}`,
 	})
 }

@@ -23,6 +23,7 @@ func Plugin() planned.Definition {
 			}
 			return planned.NoIPAM
 		},
+		Profile: planned.Profile{Conf: netConf{}, Args: argsConf{}, Capabilities: []string{"mac"}, Makes: "veth"},
 	})
 }
 

@@ -37,22 +37,25 @@ type Config struct {
 
 // netConf is the configuration as it is written.
 type netConf struct {
-	Bridge                    *string     `json:"bridge"`
-	IsGateway                 bool        `json:"isGateway"`
-	IsDefaultGateway          bool        `json:"isDefaultGateway"`
-	ForceAddress              bool        `json:"forceAddress"`
-	IPMasq                    bool        `json:"ipMasq"`
-	IPMasqBackend             string      `json:"ipMasqBackend"`
-	MTU                       int         `json:"mtu"`
-	HairpinMode               bool        `json:"hairpinMode"`
-	PromiscMode               bool        `json:"promiscMode"`
-	VLAN                      int         `json:"vlan"`
-	VLANTrunk                 []trunkConf `json:"vlanTrunk"`
-	PreserveDefaultVLAN       bool        `json:"preserveDefaultVlan"`
-	MacSpoofChk               bool        `json:"macspoofchk"`
-	EnableDAD                 bool        `json:"enabledad"`
-	DisableContainerInterface bool        `json:"disableContainerInterface"`
-	PortIsolation             bool        `json:"portIsolation"`
+	Bridge           *string `json:"bridge" schema:"default=cni0,format=ifname" doc:"name of the bridge; it is made if it is missing"`
+	IsGateway        bool    `json:"isGateway" schema:"default=false" doc:"the bridge gets the gateway's address; the host forwards"`
+	IsDefaultGateway bool    `json:"isDefaultGateway" schema:"default=false" doc:"isGateway, and the pod's default routes lead there"`
+	ForceAddress     bool    `json:"forceAddress" schema:"default=false" doc:"an address that stands against the gateway's is replaced"`
+	IPMasq           bool    `json:"ipMasq" schema:"default=false" doc:"packets leave the pod's subnet under the host's address"`
+	IPMasqBackend    string  `json:"ipMasqBackend" schema:"enum=nftables|iptables" doc:"what masquerades; without it what the kernel has"`
+	MTU              int     `json:"mtu" schema:"default=0,min=0,max=65535" doc:"MTU of the interfaces; 0 inherits the bridge's"`
+	HairpinMode      bool    `json:"hairpinMode" schema:"default=false" doc:"the bridge sends frames back through the port they came from"`
+	PromiscMode      bool    `json:"promiscMode" schema:"default=false" doc:"the bridge takes all frames; not together with hairpinMode"`
+
+	VLAN                int         `json:"vlan" schema:"default=0,min=0,max=4094" doc:"the pod's VLAN; 0 is none"`
+	VLANTrunk           []trunkConf `json:"vlanTrunk" doc:"VLANs that pass with their tag"`
+	PreserveDefaultVLAN bool        `json:"preserveDefaultVlan" schema:"default=false" doc:"with vlan, the port stays in VLAN 1 too"`
+
+	MacSpoofChk bool `json:"macspoofchk" schema:"default=false" doc:"frames from the pod with another source MAC than its own are dropped"`
+	EnableDAD   bool `json:"enabledad" schema:"default=false" doc:"IPv6 addresses are probed for duplicates before they are used"`
+
+	DisableContainerInterface bool `json:"disableContainerInterface" schema:"default=false" doc:"the interface stays down; not with ipam"`
+	PortIsolation             bool `json:"portIsolation" schema:"default=false" doc:"the pod reaches no other isolated port"`
 }
 
 const (
@@ -173,9 +176,14 @@ func invalid(format string, args ...any) *cni.Error {
 
 // trunkConf is an element of vlanTrunk: one id, a range, or both.
 type trunkConf struct {
-	ID    *int `json:"id"`
-	MinID *int `json:"minID"`
-	MaxID *int `json:"maxID"`
+	ID    *int `json:"id" schema:"min=1,max=4094" doc:"one VLAN"`
+	MinID *int `json:"minID" schema:"min=1,max=4094" doc:"the first of a range"`
+	MaxID *int `json:"maxID" schema:"min=1,max=4094" doc:"the last of a range"`
+}
+
+// argsConf is what is read of args.cni.
+type argsConf struct {
+	MAC string `json:"mac" schema:"format=mac" doc:"MAC of the pod's interface"`
 }
 
 // parseTrunk reads the ids that pass the port with their tag.

@@ -47,10 +47,10 @@ const (
 
 // netConf is the configuration as it is written.
 type netConf struct {
-	Backend    string `json:"backend"`
-	AdminChain string `json:"iptablesAdminChainName"`
-	Zone       string `json:"firewalldZone"`
-	Policy     string `json:"ingressPolicy"`
+	Backend    string `json:"backend" schema:"enum=nftables|iptables|firewalld" doc:"what filters; without it what the machine has"`
+	AdminChain string `json:"iptablesAdminChainName" schema:"default=CNI-ADMIN" doc:"a chain of iptables that comes first"`
+	Zone       string `json:"firewalldZone" schema:"default=trusted" doc:"the zone of firewalld that the pod's addresses are put into"`
+	Policy     string `json:"ingressPolicy" schema:"default=open,enum=open|same-bridge|isolated" doc:"which pods may connect to it"`
 }
 
 func parse(req *plugin.Request) (Config, error) {

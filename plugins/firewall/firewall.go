@@ -23,6 +23,7 @@ func Plugin() planned.Definition {
 		Ask:     ask,
 		Plan:    plan,
 		Chained: true,
+		Profile: planned.Profile{Conf: netConf{}, Behind: []string{"veth"}},
 	})
 }
 

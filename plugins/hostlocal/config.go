@@ -23,18 +23,23 @@ type Config struct {
 
 // ipamConf is the ipam section as it is written. The embedded range is the old form of a single set.
 type ipamConf struct {
-	rangeConf
-	Ranges     [][]*rangeConf    `json:"ranges"`
-	Routes     []*ipamconf.Route `json:"routes"`
-	ResolvConf string            `json:"resolvConf"`
-	DataDir    string            `json:"dataDir"`
+	rangeConf  `schema:"deprecated=one range outside of ranges is an old form: write it into ranges"`
+	Ranges     [][]*rangeConf    `json:"ranges" doc:"sets of ranges; each set gives one address"`
+	Routes     []*ipamconf.Route `json:"routes" doc:"routes of the pod"`
+	ResolvConf string            `json:"resolvConf" doc:"path of a resolv.conf whose content is the pod's DNS"`
+	DataDir    string            `json:"dataDir" schema:"default=/var/lib/cni/networks" doc:"absolute path of the folder that keeps what is taken"`
 }
 
 type rangeConf struct {
-	Subnet     string `json:"subnet"`
-	RangeStart string `json:"rangeStart"`
-	RangeEnd   string `json:"rangeEnd"`
-	Gateway    string `json:"gateway"`
+	Subnet     string `json:"subnet" schema:"format=cidr" doc:"the network that the addresses lie in, with its prefix length"`
+	RangeStart string `json:"rangeStart" schema:"format=ip" doc:"the first address that is given; without it the first of the network"`
+	RangeEnd   string `json:"rangeEnd" schema:"format=ip" doc:"the last address that is given; without it the last of the network"`
+	Gateway    string `json:"gateway" schema:"format=ip" doc:"the gateway; without it the first address of the network"`
+}
+
+// argsConf is what is read of args.cni.
+type argsConf struct {
+	IPs []string `json:"ips" doc:"addresses that are asked for"`
 }
 
 func invalid(format string, args ...any) *cni.Error {

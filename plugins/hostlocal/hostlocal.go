@@ -20,6 +20,7 @@ func Plugin() planned.Definition {
 		Parse:      parse,
 		Allocation: allocation,
 		Store:      store,
+		Profile:    planned.Profile{Conf: ipamConf{}, Args: argsConf{}, Capabilities: []string{"ipRanges", "ips"}},
 	})
 }
 

@@ -22,6 +22,8 @@ func Plugin() planned.Definition {
 		Parse: parse,
 		Ask:   ask,
 		Plan:  plan,
+
+		Profile: planned.Profile{Conf: Config{}, Makes: lo},
 	})
 }
 

@@ -56,13 +56,14 @@ const defaultMarkBit = 13
 
 // netConf is the configuration as it is written.
 type netConf struct {
-	Backend              string   `json:"backend"`
-	SNAT                 *bool    `json:"snat"`
-	MasqAll              bool     `json:"masqAll"`
-	MarkMasqBit          *int     `json:"markMasqBit"`
-	ExternalSetMarkChain *string  `json:"externalSetMarkChain"`
-	ConditionsV4         []string `json:"conditionsV4"`
-	ConditionsV6         []string `json:"conditionsV6"`
+	Backend     string `json:"backend" schema:"enum=nftables|iptables" doc:"what maps; without it what the kernel has"`
+	SNAT        *bool  `json:"snat" schema:"default=true" doc:"the pod itself, its subnet and the host's 127.0.0.1 reach the ports too"`
+	MasqAll     bool   `json:"masqAll" schema:"default=false" doc:"whoever comes through a port comes from the host's address"`
+	MarkMasqBit *int   `json:"markMasqBit" schema:"default=13,min=0,max=31" doc:"bit of the mark that tells what is to be masqueraded"`
+
+	ExternalSetMarkChain *string  `json:"externalSetMarkChain" doc:"a chain of iptables that marks instead; not with markMasqBit"`
+	ConditionsV4         []string `json:"conditionsV4" doc:"matches of iptables that an IPv4 packet must fulfil too"`
+	ConditionsV6         []string `json:"conditionsV6" doc:"matches of ip6tables that an IPv6 packet must fulfil too"`
 }
 
 func parse(req *plugin.Request) (Config, error) {

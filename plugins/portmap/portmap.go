@@ -21,6 +21,7 @@ func Plugin() planned.Definition {
 		Ask:     ask,
 		Plan:    plan,
 		Chained: true,
+		Profile: planned.Profile{Conf: netConf{}, Capabilities: []string{"portMappings"}, Behind: []string{"veth"}},
 		// Without a mapping nothing is made, and STATUS would have nothing to try.
 		TrialRuntime: `{"portMappings": [{"hostPort": 1, "containerPort": 1, "protocol": "tcp"}]}`,
 	})

@@ -21,7 +21,16 @@ func Plugin() planned.Definition {
 		},
 		Plan: plan,
 		IPAM: func(Config) planned.IPAMUse { return planned.RequiredIPAM },
+
+		Profile: planned.Profile{Conf: netConf{}, Makes: "veth"},
 	})
+}
+
+// netConf is the configuration as it is written.
+type netConf struct {
+	IPMasq        bool   `json:"ipMasq" schema:"default=false" doc:"packets leave the pod's subnet under the host's address"`
+	IPMasqBackend string `json:"ipMasqBackend" schema:"enum=nftables|iptables" doc:"what masquerades; without it what the kernel has"`
+	MTU           int    `json:"mtu" schema:"default=0,min=0,max=65535" doc:"MTU of both ends; 0 is that of the host's default route"`
 }
 
 // Config is the parsed configuration.
@@ -33,11 +42,7 @@ type Config struct {
 }
 
 func parse(req *plugin.Request) (Config, error) {
-	var conf struct {
-		IPMasq        bool   `json:"ipMasq"`
-		IPMasqBackend string `json:"ipMasqBackend"`
-		MTU           int    `json:"mtu"`
-	}
+	var conf netConf
 	if err := planned.DecodeConfig(req.Conf, &conf); err != nil {
 		return Config{}, err
 	}

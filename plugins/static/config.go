@@ -13,14 +13,19 @@ import (
 
 // ipamConf is the ipam section as it is written.
 type ipamConf struct {
-	Addresses []*addressConf    `json:"addresses"`
-	Routes    []*ipamconf.Route `json:"routes"`
-	DNS       cni.DNS           `json:"dns"`
+	Addresses []*addressConf    `json:"addresses" doc:"the pod's addresses"`
+	Routes    []*ipamconf.Route `json:"routes" doc:"routes of the pod"`
+	DNS       cni.DNS           `json:"dns" doc:"the pod's DNS settings"`
 }
 
 type addressConf struct {
-	Address string `json:"address"`
-	Gateway string `json:"gateway"`
+	Address string `json:"address" schema:"required,format=cidr" doc:"an address with its subnet's prefix length"`
+	Gateway string `json:"gateway" schema:"format=ip" doc:"the gateway of its subnet"`
+}
+
+// argsConf is what is read of args.cni.
+type argsConf struct {
+	IPs []string `json:"ips" doc:"addresses instead of those of the configuration"`
 }
 
 func invalid(format string, args ...any) *cni.Error {

@@ -11,8 +11,9 @@ import (
 // Plugin returns the plugin's definition.
 func Plugin() planned.Definition {
 	return planned.DefineIPAM(planned.IPAMSpec[Config]{
-		Info:  plugin.Info{Type: "static", About: "gives the addresses that the configuration or the runtime names"},
-		Parse: parse,
+		Info:    plugin.Info{Type: "static", About: "gives the addresses that the configuration or the runtime names"},
+		Parse:   parse,
+		Profile: planned.Profile{Conf: ipamConf{}, Args: argsConf{}, Capabilities: []string{"ips"}},
 		Allocation: func(c Config, _ *plugin.Request) (planned.Allocation, error) {
 			return planned.Allocation{Fixed: c.addresses, Routes: c.routes, DNS: c.dns}, nil
 		},

@@ -34,24 +34,22 @@ const defaultDataDir = "/run/cni/tuning"
 
 // wishes are what both the configuration and args.cni may say.
 type wishes struct {
-	Sysctl   json.RawMessage `json:"sysctl"`
-	MAC      *string         `json:"mac"`
-	Promisc  *bool           `json:"promisc"`
-	MTU      *int            `json:"mtu"`
-	AllMulti *bool           `json:"allmulti"`
-	TxQLen   *int            `json:"txQLen"`
+	Sysctl   json.RawMessage `json:"sysctl" schema:"type=object" doc:"names of values below net, and the values as strings; IFNAME is the interface"`
+	MAC      *string         `json:"mac" schema:"format=mac" doc:"MAC of the pod's interface"`
+	Promisc  *bool           `json:"promisc" doc:"the interface takes all frames"`
+	MTU      *int            `json:"mtu" schema:"min=0,max=65535" doc:"MTU of the interface; 0 leaves it as it is"`
+	AllMulti *bool           `json:"allmulti" doc:"the interface takes the frames of all groups"`
+	TxQLen   *int            `json:"txQLen" schema:"min=0,max=2147483647" doc:"packets that wait to be sent"`
+}
+
+// netConf is the configuration as it is written.
+type netConf struct {
+	wishes
+	DataDir string `json:"dataDir" schema:"default=/run/cni/tuning" doc:"absolute path of the folder that keeps how things were"`
 }
 
 func parse(req *plugin.Request) (Config, error) {
-	var conf struct {
-		Sysctl   json.RawMessage `json:"sysctl"`
-		MAC      *string         `json:"mac"`
-		Promisc  *bool           `json:"promisc"`
-		MTU      *int            `json:"mtu"`
-		AllMulti *bool           `json:"allmulti"`
-		TxQLen   *int            `json:"txQLen"`
-		DataDir  string          `json:"dataDir"`
-	}
+	var conf netConf
 	if err := planned.DecodeConfig(req.Conf, &conf); err != nil {
 		return Config{}, err
 	}
@@ -62,7 +60,7 @@ func parse(req *plugin.Request) (Config, error) {
 	if req.Verb == cni.VerbDel || req.Verb == cni.VerbGC {
 		return c, nil // what was changed is told by what was kept
 	}
-	if err := c.add(wishes{conf.Sysctl, conf.MAC, conf.Promisc, conf.MTU, conf.AllMulti, conf.TxQLen}, "", req.IfName); err != nil {
+	if err := c.add(conf.wishes, "", req.IfName); err != nil {
 		return Config{}, err
 	}
 	if err := c.addMAC(req); err != nil {

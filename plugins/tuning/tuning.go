@@ -21,6 +21,7 @@ func Plugin() planned.Definition {
 		Plan:      plan,
 		Originals: func(c Config) string { return c.dataDir },
 		Chained:   true,
+		Profile:   planned.Profile{Conf: netConf{}, Args: wishes{}, Capabilities: []string{"mac"}},
 	})
 }
 
