@@ -138,7 +138,8 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 	if err != nil {
 		return err
 	}
-	if err := session.Apply(ctx, state); err != nil {
+	err = action(r.steps, StepApply).Do(ctx, func(ctx context.Context) error { return session.Apply(ctx, state) })
+	if err != nil {
 		return errors.Join(at(r.blame(err), "apply", err), r.engine.forget(kept))
 	}
 	for i, p := range r.plans {
@@ -178,8 +179,11 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 	in := Input{Request: step.Req}
 	var given addresses
 	if b.use != NoIPAM {
-		var err error
-		if given, err = r.address(ctx, session, step); err != nil {
+		err := step.ipamAction().Do(ctx, func(ctx context.Context) (err error) {
+			given, err = r.address(ctx, session, step)
+			return err
+		})
+		if err != nil {
 			return Plan{}, at(step, "ipam", err)
 		}
 		in.IPAM = given.result
@@ -188,14 +192,14 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 	if r.podless {
 		q = ofHost(q)
 	}
-	seen, err := session.Observe(ctx, q)
+	seen, err := step.observe(ctx, session, q)
 	if err != nil {
 		return Plan{}, at(step, "observe", err)
 	}
 	for _, before := range r.plans {
 		seen = withElements(seen, q, before.State)
 	}
-	p, err := b.plan(in, seen)
+	p, err := step.plan(ctx, b, in, seen)
 	if err != nil {
 		return Plan{}, at(step, "plan", err)
 	}
@@ -206,6 +210,24 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 		p.Why = step.why(in, seen, p)
 	}
 	return p, nil
+}
+
+// observe reads what a plan of the step depends on.
+func (s Step) observe(ctx context.Context, session Session, q netstate.Query) (seen netstate.Facts, err error) {
+	err = s.action(StepObserve).Do(ctx, func(ctx context.Context) error {
+		seen, err = session.Observe(ctx, q)
+		return err
+	})
+	return seen, err
+}
+
+// plan says what should exist.
+func (s Step) plan(ctx context.Context, b bound, in Input, seen netstate.Facts) (p Plan, err error) {
+	err = s.action(StepPlan).Do(ctx, func(context.Context) error {
+		p, err = b.plan(in, seen)
+		return err
+	})
+	return p, err
 }
 
 // withElements is seen as it will be once a state of an earlier step is made: with those elements of it that q asks for.

@@ -29,7 +29,11 @@ func (e *Engine) CheckList(ctx context.Context, steps []Step) error {
 	if err != nil {
 		return err
 	}
-	diffs, err := session.Diff(ctx, made.judged())
+	var diffs []netstate.Difference
+	err = action(steps, StepDiff).Do(ctx, func(ctx context.Context) (err error) {
+		diffs, err = session.Diff(ctx, made.judged())
+		return err
+	})
 	if err != nil {
 		return at(steps[0], "check", err)
 	}
@@ -106,14 +110,14 @@ func (r recorded) recordedState(ctx context.Context, session Session, step Step)
 		in.IPAM = recalled(req)
 	}
 	q := b.ask(in)
-	seen, err := session.Observe(ctx, q)
+	seen, err := step.observe(ctx, session, q)
 	if err != nil {
 		return netstate.State{}, err
 	}
 	for _, before := range r.states {
 		seen = withElements(seen, q, before)
 	}
-	p, err := b.plan(in, seen)
+	p, err := step.plan(ctx, b, in, seen)
 	if err != nil {
 		return netstate.State{}, err
 	}

@@ -43,11 +43,18 @@ func validOwners(req *plugin.Request) ([]netstate.Owner, error) {
 // returns what that was, also beside an error. With dryRun it only returns it. An IPAM plugin that is a program of its own
 // can't say what it frees; it is called if the request's version has GC, and not with dryRun.
 func (e *Engine) Collect(ctx context.Context, step Step, valid []netstate.Owner, dryRun bool) ([]netstate.Freed, error) {
+	var freed []netstate.Freed
+	err := step.action(StepCollect).Do(ctx, func(ctx context.Context) (err error) {
+		if step.Def.IsIPAM() {
+			freed, err = (&ipamVerbs{e, step.Def}).collect(ctx, step.Req, valid, dryRun)
+		} else {
+			freed, err = e.kernel.Collect(ctx, step.Req.Conf.Name, valid, dryRun)
+		}
+		return err
+	})
 	if step.Def.IsIPAM() {
-		freed, err := (&ipamVerbs{e, step.Def}).collect(ctx, step.Req, valid, dryRun)
 		return freed, at(step, "collect", err)
 	}
-	freed, err := e.kernel.Collect(ctx, step.Req.Conf.Name, valid, dryRun)
 	errs := []error{at(step, "collect", err)}
 	if b, err := step.parse(); err == nil && b.dir != "" && e.originals != nil {
 		kept, err := e.originals.Collect(b.dir, step.Req.Conf.Name, valid, dryRun)

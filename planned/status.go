@@ -36,7 +36,11 @@ func (e *Engine) Status(ctx context.Context, step Step) error {
 	in := Input{Request: trial.Req}
 	standIn := false
 	if b.use != NoIPAM {
-		if in.IPAM, standIn, err = e.trialAddresses(ctx, trial.Req); err != nil {
+		err = step.ipamAction().Do(ctx, func(ctx context.Context) (err error) {
+			in.IPAM, standIn, err = e.trialAddresses(ctx, trial.Req)
+			return err
+		})
+		if err != nil {
 			return notReady(step, "ipam", err)
 		}
 	}
@@ -45,19 +49,20 @@ func (e *Engine) Status(ctx context.Context, step Step) error {
 		return notReady(step, "open", err)
 	}
 	defer session.Close()
-	seen, err := session.Observe(ctx, ofHost(b.ask(in)))
+	seen, err := step.observe(ctx, session, ofHost(b.ask(in)))
 	if err != nil {
 		return notReady(step, "observe", err)
 	}
 	if standIn {
 		seen.Addrs = nil // a gateway that is there would be held to be another network's
 	}
-	p, err := b.plan(in, seen)
+	p, err := step.plan(ctx, b, in, seen)
 	if err != nil {
 		return notReady(step, "plan", err)
 	}
 	p.State.Owner = in.Owner()
-	if err := e.kernel.Supports(ctx, p.State); err != nil {
+	err = step.action(StepTry).Do(ctx, func(ctx context.Context) error { return e.kernel.Supports(ctx, p.State) })
+	if err != nil {
 		return notReady(step, "status", lacking(p.State, err))
 	}
 	return nil

@@ -56,7 +56,7 @@ func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(pl
 	if err != nil {
 		return err
 	}
-	return verb(delegate, ctx, req)
+	return Step{Def: v.def, Req: req}.ipamAction().Do(ctx, func(ctx context.Context) error { return verb(delegate, ctx, req) })
 }
 
 // DelList removes the steps, which stand in the order of the list, in one pass, the last first. Addresses
@@ -79,7 +79,8 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	e.restore(ctx, steps, leftover{session, inPod, all})
 	all.Flows = append(all.Flows, ofPodAddrs(all)...)
 	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
-	if err := session.Remove(ctx, all, sweep); err != nil {
+	err = action(steps, StepRemove).Do(ctx, func(ctx context.Context) error { return session.Remove(ctx, all, sweep) })
+	if err != nil {
 		return at(steps[0], "remove", err)
 	}
 	var errs []error
@@ -112,7 +113,7 @@ func (e *Engine) leftState(ctx context.Context, session Session, step Step) (s n
 	b, err := step.parse()
 	var p Plan
 	if err == nil {
-		p, err = b.plan(in, e.backends(ctx, session, b.ask(in)))
+		p, err = step.plan(ctx, b, in, e.backends(ctx, session, b.ask(in)))
 	}
 	if err != nil {
 		level := slog.LevelWarn

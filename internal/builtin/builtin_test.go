@@ -226,8 +226,19 @@ func TestCheckGathers(t *testing.T) {
 	}
 }
 
-// TestCut proves that programs cut a list into runs.
+// steps is an observer that keeps which steps there were.
+type steps struct{ names []string }
+
+func (s *steps) Begin(ctx context.Context, _ planned.Action) context.Context { return ctx }
+
+func (s *steps) End(_ context.Context, a planned.Action, _ error) {
+	s.names = append(s.names, a.Plugin+" "+a.Step)
+}
+
+// TestCut proves that programs cut a list into runs, and that an observer hears of each.
 func TestCut(t *testing.T) {
+	seen := &steps{}
+	ctx := planned.WithObserver(t.Context(), seen)
 	w := newWorld(builtin.Auto, nil)
 	ns := w.kernel.NewPod()
 	dir := program(t, "other", "#!/bin/sh\n")
@@ -237,8 +248,8 @@ func TestCut(t *testing.T) {
 		call(t, cni.VerbAdd, ns, "other", `{}`, dir),
 		call(t, cni.VerbAdd, ns, "route", `{}`, dir),
 	}
-	for _, want := range []int{1, 2, 1} {
-		out, err := w.Run(t.Context(), calls)
+	for _, want := range []int{1, 1, 1, 1} {
+		out, err := w.Run(ctx, calls)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,8 +261,12 @@ func TestCut(t *testing.T) {
 			calls[0].Prev = out[want-1]
 		}
 	}
-	if diff := cmp.Diff([]string{"ADD other prev", "ADD other"}, w.programs.calls); diff != "" {
+	if diff := cmp.Diff([]string{"ADD other prev", "ADD other prev"}, w.programs.calls); diff != "" {
 		t.Errorf("programs run (-want +got)\n%s", diff)
+	}
+	want := []string{"wire observe", "wire plan", "wire apply", "other exec", "other exec", "route observe", "route plan", "route apply"}
+	if diff := cmp.Diff(want, seen.names); diff != "" {
+		t.Errorf("steps (-want +got)\n%s", diff)
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *Runner) repairFirst(ctx context.Context, calls []libcni.Call) (n int, c
 	case err != nil:
 		return 0, nil, annotate(err, calls[0])
 	case !builtIn:
-		_, err := r.cfg.Programs.Run(ctx, calls[:1])
+		_, err := r.exec(ctx, calls[:1])
 		return 1, nil, err
 	case r.plugins[calls[0].Type].IsIPAM():
 		_, err := r.one(ctx, calls[0])

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-cni/cleat/plugin"
 )
 
-// Run runs as many calls from the front as are served alike: all built-in ones in one pass, or all
-// programs up to the next built-in.
+// Run runs as many calls from the front as are served together: built-in ones in one pass, or one program. It tells the context's
+// [planned.Observer] of the steps.
 func (r *Runner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
 	if len(calls) == 0 {
 		return nil, nil
@@ -27,9 +27,18 @@ func (r *Runner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error)
 		return nil, annotate(err, calls[0])
 	}
 	if !builtIn {
-		return r.cfg.Programs.Run(ctx, calls[:n])
+		return r.exec(ctx, calls[:1])
 	}
 	return r.runHere(ctx, calls, r.together(calls[:n]))
+}
+
+// exec runs the program of one call.
+func (r *Runner) exec(ctx context.Context, call []libcni.Call) (out [][]byte, err error) {
+	err = planned.Action{Verb: call[0].Verb, Plugin: call[0].Type, Step: planned.StepExec}.Do(ctx, func(ctx context.Context) error {
+		out, err = r.cfg.Programs.Run(ctx, call)
+		return err
+	})
+	return out, err
 }
 
 // alike returns how many calls from the front are served alike, and whether here or by programs.

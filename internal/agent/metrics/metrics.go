@@ -24,11 +24,15 @@ type Metrics struct {
 	starts     prometheus.Histogram
 	cni        *prometheus.HistogramVec
 	cniErrors  *prometheus.CounterVec
+	steps      *prometheus.HistogramVec
 	timings    timings
 }
 
 // buckets of durations, in seconds: from what a link takes to what a hook may.
 func buckets() []float64 { return prometheus.ExponentialBuckets(0.001, 2, 18) }
+
+// stepBuckets are those of steps of plugins, the shortest of which only compute.
+func stepBuckets() []float64 { return prometheus.ExponentialBuckets(0.00001, 4, 12) }
 
 // New returns metrics with nothing in them yet.
 func New() *Metrics {
@@ -47,9 +51,12 @@ func New() *Metrics {
 			Name: "cleat_cni_duration_seconds", Help: "How long plugins took, by verb and type; those that run as one are named together.", Buckets: buckets()}, call),
 		cniErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cleat_cni_errors_total", Help: "Calls of plugins that failed, by verb and the type that did."}, call),
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "cleat_cni_step_duration_seconds", Help: "How long steps of plugins took, by verb, type and step; types that a step is done for at once are named together.",
+			Buckets: stepBuckets()}, append(call, "step")),
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.operations, m.errors, m.duration, m.starts, m.cni, m.cniErrors)
+		m.operations, m.errors, m.duration, m.starts, m.cni, m.cniErrors, m.steps)
 	return m
 }
 

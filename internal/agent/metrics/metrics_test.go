@@ -18,6 +18,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/agent/config"
 	"github.com/cleat-cni/cleat/internal/agent/container"
 	"github.com/cleat-cni/cleat/libcni"
+	"github.com/cleat-cni/cleat/planned"
 )
 
 func testPod() *v1.Pod {
@@ -103,14 +104,19 @@ func TestTimingsAreBounded(t *testing.T) {
 	}
 }
 
-// fakeRunner runs the first of two calls and fails with the second, if it is told to.
+// fakeRunner applies all calls at once and fails with the second, if it is told to.
 type fakeRunner struct {
 	libcni.Runner
 	err error
 }
 
-func (f fakeRunner) Run(_ context.Context, calls []libcni.Call) ([][]byte, error) {
-	return make([][]byte, len(calls)), f.err
+func (f fakeRunner) Run(ctx context.Context, calls []libcni.Call) ([][]byte, error) {
+	types := make([]string, len(calls))
+	for i, c := range calls {
+		types[i] = c.Type
+	}
+	apply := planned.Action{Verb: calls[0].Verb, Plugin: strings.Join(types, "+"), Step: planned.StepApply}
+	return make([][]byte, len(calls)), apply.Do(ctx, func(context.Context) error { return f.err })
 }
 
 func TestRunnerIsTimed(t *testing.T) {
@@ -128,12 +134,17 @@ func TestRunnerIsTimed(t *testing.T) {
 	if _, err := m.Runner(fakeRunner{}).Run(t.Context(), []libcni.Call{{Verb: cni.VerbStatus, Type: "bridge"}}); err != nil {
 		t.Fatal(err)
 	}
+	del := []libcni.Call{{Verb: cni.VerbDel, Type: "portmap"}, {Verb: cni.VerbDel, Type: "bridge"}}
+	if _, err := m.Runner(fakeRunner{}).Run(t.Context(), del); err != nil {
+		t.Fatal(err)
+	}
 	list, _, _ := m.Timings(0)
 	want := []Timing{{Operation: "cni_add", Plugin: "bridge+portmap", Pod: "default/web"}, {Operation: "cni_add", Plugin: "bridge+portmap", Pod: "default/web", Failed: true}}
 	if diff := cmp.Diff(want, list, cmpopts.IgnoreFields(Timing{}, "Began", "Seconds")); diff != "" {
 		t.Errorf("a STATUS is no pod's (-want +got):\n%s", diff)
 	}
-	for _, line := range []string{`cleat_cni_errors_total{plugin="portmap",verb="ADD"} 1`, `cleat_cni_duration_seconds_count{plugin="bridge",verb="STATUS"} 1`} {
+	for _, line := range []string{`cleat_cni_errors_total{plugin="portmap",verb="ADD"} 1`, `cleat_cni_duration_seconds_count{plugin="bridge",verb="STATUS"} 1`,
+		`cleat_cni_duration_seconds_count{plugin="bridge+portmap",verb="DEL"} 1`, `cleat_cni_step_duration_seconds_count{plugin="bridge+portmap",step="apply",verb="ADD"} 2`} {
 		if text := scrape(m); !strings.Contains(text, line+"\n") {
 			t.Errorf("no %s in\n%s", line, text)
 		}
