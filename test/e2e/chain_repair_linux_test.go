@@ -2,14 +2,12 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/internal/sandbox/traffic"
 )
 
@@ -74,7 +72,7 @@ func TestChainRepaired(t *testing.T) {
 		p.caps = limits
 		n.add(p, "--publish 8080:80 --mac 02:00:00:00:00:07")
 		n.add(other, "")
-		undisturbed := n.pinging(t, other.ns, "10.81.0.1")
+		undisturbed := traffic.Pinging(t, other.ns, "10.81.0.1", "0.02")
 		repair := func(p *pod) {
 			n.Run(n.Host, strings.Replace(n.cleat, "--exec-only", "--builtin", 1)+"repair "+p.network+" "+p.ns.Path()+" --id "+p.id)
 		}
@@ -104,34 +102,6 @@ func TestChainRepaired(t *testing.T) {
 			t.Errorf("the other pod, repaired:\n%s", found)
 		}
 	})
-}
-
-// pinging has a namespace ping an address every 20 ms. The function returned ends it and checks that all was answered.
-func (n *chainNode) pinging(t *testing.T, ns *netns.Handle, addr string) (end func()) {
-	t.Helper()
-	var out strings.Builder
-	cmd := exec.Command("ping", "-q", "-i", "0.02", addr)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := ns.Do(cmd.Start); err != nil {
-		t.Fatal(err)
-	}
-	ended := false
-	t.Cleanup(func() {
-		if !ended {
-			cmd.Process.Kill()
-			cmd.Wait()
-		}
-	})
-	return func() {
-		t.Helper()
-		ended = true
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), " 0% packet loss") {
-			t.Errorf("the other pod was disturbed: %v\n%s", err, out.String())
-		}
-	}
 }
 
 // TestChainCollected: of a pod that is gone without DEL, GC frees all, whether a record tells of it or only marks do.

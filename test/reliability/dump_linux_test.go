@@ -2,19 +2,16 @@ package reliability
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/internal/sandbox"
 )
 
 // dump is what is on the machine: the host's links, addresses, routes, queues and rules, the pods', and files. What stays by design
@@ -31,40 +28,10 @@ func (m *machine) dump() string {
 	return text.String() + strings.Join(m.files(), "\n")
 }
 
-// volatile is what differs from one look to the next, or from one link to the next in its place: counters, numbers of links and queues, and
-// whether the other end of a link is up.
-var volatile = regexp.MustCompile(`counter packets \d+ bytes \d+|@\S+|index \d+|refcnt \d+|linkdown|` +
-	`qdisc noqueue.*|qdisc (pfifo_fast|fq_codel) .*root.*`)
-
 func (m *machine) dumpOf(name string, h *netns.Handle) string {
 	m.Helper()
-	var lines []string
-	m.must(h.Do(func() error {
-		links, err := net.Interfaces()
-		if err != nil {
-			return err
-		}
-		for _, l := range links {
-			lines = append(lines, fmt.Sprintf("link %s mtu %d up %t", l.Name, l.MTU, l.Flags&net.FlagUp != 0))
-		}
-		const looks = "ip -o -4 addr; ip -4 route show table all; tc qdisc; nft -s list ruleset; grep . /proc/sys/net/core/somaxconn"
-		out, err := exec.Command("sh", "-c", looks).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("look at %s: %w\n%s", name, err, out)
-		}
-		// Each element of a set is a line.
-		for line := range strings.Lines(strings.ReplaceAll(string(out), "elements = {", "\n")) {
-			_, withoutIndex, _ := strings.Cut(line, ": ")
-			if m := regexp.MustCompile(`^\d+: `).FindString(line); m != "" {
-				line = withoutIndex
-			}
-			if line = strings.Trim(volatile.ReplaceAllString(line, ""), " \t\n,}{"); line != "" {
-				lines = append(lines, line)
-			}
-		}
-		return nil
-	}))
-	slices.Sort(lines)
+	lines, err := sandbox.Look(h, "ip -o -4 addr; ip -4 route show table all; tc qdisc; nft -s list ruleset; grep . /proc/sys/net/core/somaxconn")
+	m.must(err)
 	return name + ": " + strings.Join(lines, "\n"+name+": ") + "\n"
 }
 
@@ -123,31 +90,9 @@ func (m *machine) locked() []string {
 func (m *machine) same(when, clean string) {
 	m.Helper()
 	if now := m.dump(); now != clean {
-		m.Errorf("%s (-before +now):\n%s", when, difference(clean, now))
+		m.Errorf("%s (-before +now):\n%s", when, sandbox.Difference(clean, now))
 	}
 	if held := m.locked(); len(held) > 0 {
 		m.Errorf("%s locks are held: %q", when, held)
 	}
-}
-
-// difference lists the lines that one text has oftener than the other.
-func difference(before, now string) string {
-	count := map[string]int{}
-	for line := range strings.SplitSeq(before, "\n") {
-		count[line]--
-	}
-	for line := range strings.SplitSeq(now, "\n") {
-		count[line]++
-	}
-	var diff []string
-	for line, n := range count {
-		switch {
-		case n < 0:
-			diff = append(diff, "- "+line)
-		case n > 0:
-			diff = append(diff, "+ "+line)
-		}
-	}
-	slices.Sort(diff)
-	return strings.Join(diff, "\n")
 }

@@ -92,14 +92,22 @@ func Put(t testing.TB, dir string, img v1.Image, annotations map[string]string) 
 // a script.
 func Busybox(t testing.TB, dir, path string) {
 	t.Helper()
+	conf := v1.Config{Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{"echo from the image"}, Env: []string{"FROM=image", "PATH=/bin"}}
+	Put(t, dir, Image(t, runtime.GOARCH, conf, Tools(t, path)), map[string]string{"org.opencontainers.image.ref.name": "busybox:1"})
+}
+
+// Tools returns a layer with the program busybox at path, and links by which it is a shell and some tools.
+func Tools(t testing.TB, path string) v1.Layer {
+	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := []File{{"bin/busybox", string(data), 0o755}, {"etc/passwd", "root:x:0:0::/:/bin/sh\nweb:x:101:102::/:/bin/sh\n", 0o644}}
-	for _, applet := range []string{"sh", "sleep", "cat", "id", "hostname", "echo", "touch", "ls", "stat", "ip", "grep", "dd", "kill", "mount", "httpd", "nc"} {
+	applets := []string{"sh", "sleep", "cat", "id", "hostname", "echo", "touch", "ls", "stat", "ip", "grep", "dd", "kill", "mount", "mkdir", "httpd",
+		"wget", "nc"}
+	for _, applet := range applets {
 		files = append(files, File{"bin/" + applet, "->busybox", 0o777})
 	}
-	conf := v1.Config{Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{"echo from the image"}, Env: []string{"FROM=image", "PATH=/bin"}}
-	Put(t, dir, Image(t, runtime.GOARCH, conf, Layer(t, files...)), map[string]string{"org.opencontainers.image.ref.name": "busybox:1"})
+	return Layer(t, files...)
 }
