@@ -3,18 +3,12 @@ package kernel
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/netstate"
 )
-
-// groupFrom is the number of links from which on they are deleted as one group: one at a time
-// costs each a wait for the kernel's memory reclaim, a group all of them only one.
-const groupFrom = 4
 
 // Collect removes, unless dryRun, the host's links, the nft elements and what else carries the mark of network and of no owner in
 // valid. It returns what that was, also beside an error.
@@ -41,12 +35,8 @@ func (k *Kernel) Collect(ctx context.Context, network string, valid []netstate.O
 	freed, errs = append(freed, rules...), append(errs, err)
 	sources, err := k.zones.Collect(ctx, network, keep, dryRun)
 	freed, errs = append(freed, sources...), append(errs, err)
-	switch {
-	case dryRun || len(stale) == 0:
-	case len(stale) < groupFrom:
+	if !dryRun {
 		errs = append(errs, k.host.deleteLinks(ctx, stale...))
-	default:
-		errs = append(errs, k.deleteGroup(ctx, stale))
 	}
 	return freed, errors.Join(errs...)
 }
@@ -126,49 +116,4 @@ func runAll(ctx context.Context, c *conn, b batch) error {
 		errs = append(errs, r.failure())
 	}
 	return errors.Join(errs...)
-}
-
-// deleteGroup deletes links that were just proved ours: it puts them into a group whose number nobody uses, and deletes the
-// group by one message.
-func (k *Kernel) deleteGroup(ctx context.Context, list []*device) error {
-	return k.host.with(func(c *conn) error {
-		group, err := unusedGroup(ctx, c)
-		if err != nil {
-			return err
-		}
-		var b batch
-		for _, d := range list {
-			m := linkMessage(d.index, 0, 0)
-			m.u32(unix.IFLA_GROUP, group)
-			b = append(b, &request{kind: unix.RTM_SETLINK, body: m, object: d.key(), step: "set group", accept: isMissing})
-		}
-		if err := runAll(ctx, c, b); err != nil {
-			return err
-		}
-		m := linkMessage(0, 0, 0)
-		m.u32(unix.IFLA_GROUP, group)
-		r := &request{kind: unix.RTM_DELLINK, body: m, accept: isMissing}
-		if err := c.run1(ctx, r); err != nil {
-			return fmt.Errorf("delete group of %d links: %w", len(list), err)
-		}
-		return nil
-	})
-}
-
-// unusedGroup chooses a group number at random, so that two collectors do not choose the same, and sees to it that no link has
-// it. Small numbers are what people write into their configuration.
-func unusedGroup(ctx context.Context, c *conn) (uint32, error) {
-	all, err := c.links(ctx, netstate.Host)
-	if err != nil {
-		return 0, err
-	}
-	used := map[uint32]bool{}
-	for _, d := range all {
-		used[d.group] = true
-	}
-	for {
-		if n := rand.Uint32()>>1 | 1<<24; !used[n] {
-			return n, nil
-		}
-	}
 }

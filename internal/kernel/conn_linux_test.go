@@ -86,9 +86,9 @@ func TestDeletionOutlivesItsCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := k.host.startDelete(ctx, n, d)
+	all := k.host.startDelete(ctx, n, []*device{d})
 	cancel()
-	if err := wait(); err != nil && !errors.Is(err, context.Canceled) {
+	if err := all[0].wait(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	k.common.deletes.Wait()

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,6 +26,8 @@ type space struct {
 	ahead   chan opened // gives the socket that is being opened, if one is
 	notices *notices
 	closed  bool
+
+	deletions deletions
 }
 
 // opened is what came of opening a socket.
@@ -130,56 +131,6 @@ func (sp *space) close() error {
 		sp.notices = nil
 	}
 	return errors.Join(errs...)
-}
-
-// deleteLinks removes links by index, all at once, and returns when each is gone: at the kernel's notice or
-// its answer, whichever is first. After the notice the name, the index and the addresses are free; the answer
-// comes 15 to 20 ms later, when the kernel has reclaimed the memory. A link that is gone already is success.
-func (sp *space) deleteLinks(ctx context.Context, list ...*device) error {
-	if len(list) == 0 {
-		return nil
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	n, err := sp.listen()
-	if err != nil {
-		return err
-	}
-	waits := make([]func() error, len(list))
-	for i, d := range list {
-		waits[i] = sp.startDelete(ctx, n, d)
-	}
-	var errs []error
-	for _, wait := range waits {
-		errs = append(errs, wait())
-	}
-	return errors.Join(errs...)
-}
-
-// startDelete deletes d in the background and returns what waits for it.
-func (sp *space) startDelete(ctx context.Context, n *notices, d *device) func() error {
-	gone := n.expect(d.index)
-	answer := make(chan error, 1)
-	// What is begun is finished, also when nobody waits for it any more.
-	background := context.WithoutCancel(ctx)
-	sp.common.deletes.Go(func() {
-		answer <- sp.with(func(c *conn) error {
-			return c.run1(background, &request{kind: unix.RTM_DELLINK, body: linkMessage(d.index, 0, 0),
-				object: d.key(), step: "remove", accept: isMissing})
-		})
-	})
-	return func() error {
-		defer n.forget(d.index, gone)
-		select {
-		case <-gone:
-			return nil
-		case err := <-answer:
-			return err
-		case <-ctx.Done():
-			return about(d.key(), fmt.Errorf("remove: %w", context.Cause(ctx)))
-		}
-	}
 }
 
 // isMissing says that an object or its interface is not there.
