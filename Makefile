@@ -15,7 +15,7 @@ CRASH     ?= -crash.chains=all -crash.time=0 -crash.kills=500 -crash.rounds=20 -
 N         ?= 2000
 RELIABILITY ?= -reliability.every -reliability.rounds=50 -reliability.walks=20 -reliability.steps=200
 
-.PHONY: help demo build test check bench bench1 install race fuzz crash soak reliability interop fmt vet staticcheck fix cross tidy generated clean
+.PHONY: help demo build test check bench bench1 install race uml fuzz crash soak reliability interop fmt vet staticcheck fix cross tidy generated clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t what; do printf '  make %-12s %s\n' "$$t" "$$what"; done
@@ -63,6 +63,10 @@ cross: ## what builds on every OS, and all of it on every Linux
 race: ## all tests with the race detector
 	@scripts/setup test
 	@GORACE=atexit_sleep_ms=0 $(GO) test -race -json -exec $(SANDBOX) $(PACKAGES) | $(SUM)
+
+uml: ## what needs another kernel, in user-mode Linux
+	@scripts/setup uml
+	@CLEAT_UML=/ $(GO) test -json -count=1 ./test/uml | $(SUM)
 
 interop: ## our plugins under the reference runtime and the reverse
 	@scripts/setup peers

@@ -59,6 +59,9 @@ func hierarchies(mounts []mountinfo.Mount) Tree {
 	return t
 }
 
+// Unified reports whether version 2 has the controllers.
+func (t Tree) Unified() bool { return t.v2 != "" }
+
 // Limits bound a group. Zero values bound nothing.
 type Limits struct {
 	CPUShares uint64 // its share among others, 2 to 262144; the kernel's default is 1024

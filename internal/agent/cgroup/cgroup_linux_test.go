@@ -110,8 +110,15 @@ func TestGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("cleat-test-%d/inner", os.Getpid())
-	if err := tree.Make(name, Limits{Memory: 64 << 20, PIDs: 50, CPUShares: 100, CPUQuota: 50_000}); err != nil {
+	limits := Limits{Memory: 64 << 20, PIDs: 50, CPUShares: 100, CPUQuota: 50_000}
+	if err := tree.Make(name, limits); err != nil {
 		t.Fatal(err)
+	}
+	for _, s := range tree.settings(limits) {
+		data, err := os.ReadFile(filepath.Join(s.point, name, s.file))
+		if got := strings.TrimSpace(string(data)); got != s.value || err != nil {
+			t.Errorf("%s is %q, %v; want %q", s.file, got, err, s.value)
+		}
 	}
 	outer := filepath.Dir(name)
 	t.Cleanup(func() {

@@ -131,7 +131,7 @@ func (r *Runtime) runtimeSpec(s *sandbox, c *ctr, start container.Start, img *im
 		},
 		Mounts: mounts,
 		Linux: &specs.Linux{
-			Namespaces: r.linuxNamespaces(s, start.Pod), CgroupsPath: "/" + c.rec.Cgroup, Resources: resources(start.Container, privileged),
+			Namespaces: r.linuxNamespaces(s, start), CgroupsPath: "/" + c.rec.Cgroup, Resources: resources(start.Container, privileged),
 			RootfsPropagation: "rslave",
 		},
 	}
@@ -143,7 +143,8 @@ func (r *Runtime) runtimeSpec(s *sandbox, c *ctr, start container.Start, img *im
 
 // linuxNamespaces: network, UTS and IPC are the pod's, mounts are the container's, and processes are its own unless the pod shares
 // them.
-func (r *Runtime) linuxNamespaces(s *sandbox, pod *v1.Pod) []specs.LinuxNamespace {
+func (r *Runtime) linuxNamespaces(s *sandbox, start container.Start) []specs.LinuxNamespace {
+	pod := start.Pod
 	shared := pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace
 	kinds := map[int]specs.LinuxNamespaceType{unix.CLONE_NEWNET: specs.NetworkNamespace, unix.CLONE_NEWUTS: specs.UTSNamespace,
 		unix.CLONE_NEWIPC: specs.IPCNamespace, unix.CLONE_NEWPID: specs.PIDNamespace}
@@ -154,6 +155,10 @@ func (r *Runtime) linuxNamespaces(s *sandbox, pod *v1.Pod) []specs.LinuxNamespac
 			ns.Path = ""
 		}
 		list = append(list, ns)
+	}
+	// Without a namespace of its own a container would see the host's whole hierarchy of version 2 where it looks for its own group.
+	if security := start.Container.SecurityContext; r.groups.Unified() && (security == nil || security.Privileged == nil || !*security.Privileged) {
+		list = append(list, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 	}
 	return list
 }
