@@ -43,6 +43,12 @@ func (o Owner) HostName(prefix string) string {
 // IsZero reports whether nobody is named.
 func (o Owner) IsZero() bool { return o == Owner{} }
 
+// Beside reports whether two attachments are of one container, so that what both want and only one can have, such as a port of the host, is no
+// conflict: a runtime asks for it with each of a container's networks, and the first has it.
+func (o Owner) Beside(other Owner) bool {
+	return o != other && o.ContainerID != "" && o.ContainerID == other.ContainerID
+}
+
 // String gives network/container/interface.
 func (o Owner) String() string {
 	return o.Network + "/" + o.ContainerID + "/" + o.IfName

@@ -29,7 +29,7 @@ type Session interface {
 	// Observe reads what q asks for. What does not exist is left out.
 	Observe(ctx context.Context, q netstate.Query) (netstate.Facts, error)
 	// Apply makes s. Shared objects may be there; another object that is there is ErrExist (ErrInUse for an
-	// nft element, with its living owner in the text). On an error all that this call made is undone.
+	// nft element, with its living owner in the text; one of another interface of the container stays as it is). On an error all that this call made is undone.
 	Apply(ctx context.Context, s netstate.State) error
 	// Diff compares s with what is there.
 	Diff(ctx context.Context, s netstate.State) ([]netstate.Difference, error)

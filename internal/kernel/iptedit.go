@@ -137,6 +137,7 @@ func (w *iptWant) apply(t *iptTable, alive func(lives string) bool) (iptEdit, ip
 		e    iptEdit
 		done iptDone
 	)
+	w = w.without(t, alive)
 	for _, c := range w.chains {
 		switch {
 		case c.Foreign && !t.has(c.Name):
@@ -176,6 +177,25 @@ func (w *iptWant) apply(t *iptTable, alive func(lives string) bool) (iptEdit, ip
 		}
 	}
 	return e, done, nil
+}
+
+// without is what is wanted but for the chains that another interface of the container has, and their rules.
+func (w *iptWant) without(t *iptTable, alive func(lives string) bool) *iptWant {
+	var left iptWant
+	var held []netstate.IptablesChain
+	for _, c := range w.chains {
+		if have, ok := t.holder(c.Name); ok && have.owner.Beside(c.Owner) && alive(have.lives) {
+			held = append(held, c)
+		} else {
+			left.chains = append(left.chains, c)
+		}
+	}
+	for _, r := range w.rules {
+		if !slices.ContainsFunc(held, func(c netstate.IptablesChain) bool { return r.Chain == c.Name || r.LeadsTo(c) }) {
+			left.rules = append(left.rules, r)
+		}
+	}
+	return &left
 }
 
 // take empties a chain that is there for the owner who wants it, unless it is that owner's and right.
@@ -292,6 +312,7 @@ func (t *iptTable) remove(goes func(mark string) bool, names []string) (iptEdit,
 // diff compares a table with what is wanted.
 func (w *iptWant) diff(t *iptTable) []netstate.Difference {
 	var list []netstate.Difference
+	w = w.without(t, func(string) bool { return true })
 	for _, c := range w.chains {
 		have := c
 		if n, held := t.holder(c.Name); !c.Owner.IsZero() && held && n.mark != c.Owner.Mark() {

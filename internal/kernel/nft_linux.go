@@ -143,7 +143,7 @@ type liveness func(ctx context.Context, lives string) bool
 // there is never flushed or made anew.
 //
 // An element that is there with another living owner, or without a mark of ours, is
-// netstate.ErrInUse; one whose owner is dead is replaced. undo, never nil, removes the
+// netstate.ErrInUse; one of another interface of the owner's container stays; one whose owner is dead is replaced. undo, never nil, removes the
 // elements that this call added and puts back those that it replaced; tables stay.
 func (r *ruleset) apply(ctx context.Context, s netstate.State, alive liveness) (undo func(context.Context) error, err error) {
 	nothing := func(context.Context) error { return nil }
@@ -321,6 +321,9 @@ func settleElements(ctx context.Context, want []wantedElement, seen []*nftElemen
 		if mark != w.Owner.Mark() {
 			lives := parseUserdata(have.user, userdataLives)
 			if lives == "" || alive(ctx, lives) {
+				if owner.Beside(w.Owner) {
+					continue
+				}
 				name := owner.String()
 				if owner.IsZero() {
 					name = mark

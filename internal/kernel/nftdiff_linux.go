@@ -120,7 +120,8 @@ func (r *ruleset) differentElements(ctx context.Context, tables []netstate.Table
 	for i, w := range want {
 		d := netstate.Difference{Object: w.Key(), Want: w.String()}
 		if have := seen[i]; have != nil {
-			if bytes.Equal(have.data, w.data) && markOf(*have) == w.Owner.Mark() {
+			_, owner, _ := netstate.ParseMark(parseUserdata(have.user, userdataComment))
+			if bytes.Equal(have.data, w.data) && markOf(*have) == w.Owner.Mark() || owner.Beside(w.Owner) {
 				continue
 			}
 			set, err := seenSetOf(tables, w)

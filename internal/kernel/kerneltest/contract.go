@@ -74,6 +74,7 @@ func Contract(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"remove-other-owner", testRemoveOtherOwner},
 		{"remove-twin-name", testRemoveHostTwin},
 		{"element-conflict", testElementConflict},
+		{"element-of-the-container", testElementBeside},
 		{"element-dead-owner", testElementDeadOwner},
 		{"element-undone", testElementUndone},
 		{"element-netns", testElementNetNS},

@@ -25,6 +25,7 @@ func Iptables(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"make-and-remove", testIptables},
 		{"again", testIptablesAgain},
 		{"chain-in-use", testIptablesInUse},
+		{"chain-of-the-container", testIptablesBeside},
 		{"chain-of-dead", testIptablesDead},
 		{"chain-of-dead-undone", testIptablesDeadUndone},
 		{"foreign-chain", testIptablesForeign},
@@ -203,6 +204,24 @@ func testIptablesInUse(t *testing.T, f Fixture) {
 	f.same(t, before, pods...)
 	f.remove(t, pods[1], second, true)
 	f.same(t, before, pods...)
+}
+
+// A chain that another interface of the container has stays that one's.
+func testIptablesBeside(t *testing.T, f Fixture) {
+	first := filtered(1)
+	owner := netstate.Owner{Network: "other", ContainerID: first.Owner.ContainerID, IfName: "eth1"}
+	second := onlyIptables(publishedByRules(filteredOf(attachmentOf(owner, 2), 8002), netip.MustParseAddr("10.88.0.3"), 8001))
+	pod := f.NewPod()
+	f.apply(t, pod, first)
+	f.apply(t, "", second)
+	f.expect(t, "", second)
+	f.expect(t, pod, first)
+	f.remove(t, pod, first, true)
+	f.remove(t, "", second, true)
+	f.expect(t, "", second, owned(second)...)
+	f.apply(t, "", second)
+	f.expect(t, "", second)
+	f.remove(t, "", second, true)
 }
 
 func testIptablesDead(t *testing.T, f Fixture) {

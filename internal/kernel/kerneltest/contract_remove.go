@@ -202,6 +202,29 @@ func testElementConflict(t *testing.T, f Fixture) {
 	f.expect(t, "", onlyElements(first.Elements...))
 }
 
+// What another interface of the container has, stays, and is no difference; what that one leaves, the other can have.
+func testElementBeside(t *testing.T, f Fixture) {
+	pods := []string{f.NewPod(), f.NewPod()} // all that the two have in common here is the container's ID
+	first := attachment(1)
+	second := attachmentOf(netstate.Owner{Network: "other", ContainerID: first.Owner.ContainerID, IfName: "eth1"}, 2)
+	lost := published(second.Owner, 8001, netip.MustParseAddr("10.88.0.3"))
+	second.Elements = append(second.Elements, lost)
+	f.apply(t, pods[0], first)
+	before := f.texts(pods...)
+	for range 2 {
+		f.apply(t, pods[1], second)
+		f.expect(t, pods[1], second)
+		f.expect(t, pods[0], first)
+		f.remove(t, pods[1], second, true)
+		f.same(t, before, pods...)
+	}
+	f.apply(t, pods[1], second)
+	f.remove(t, pods[0], first, true)
+	f.expect(t, pods[1], second, lost.Key())
+	f.apply(t, "", onlyElements(lost))
+	f.expect(t, pods[1], second)
+}
+
 func testElementDeadOwner(t *testing.T, f Fixture) {
 	pods := []string{f.NewPod(), f.NewPod()}
 	first, second := attachment(1), attachment(2)

@@ -28,16 +28,16 @@ func (x *transaction) diff(want netstate.State) ([]netstate.Difference, error) {
 		if a, ok := o.(netstate.Addr); ok && a.Absent {
 			expect = ""
 		}
-		if have := x.text(s, o); have != expect {
+		if have := x.text(s, want, o); have != expect {
 			list = append(list, netstate.Difference{Object: o.Key(), Want: expect, Have: have})
 		}
 	}
 	return list, nil
 }
 
-// text is the line of what is there in the place of want, with the words that only a wish has, such as
+// text is the line of what is there in the place of want, an object of the state in, with the words that only a wish has, such as
 // shared; "" if nothing is there.
-func (x *transaction) text(s *space, want netstate.Object) string {
+func (x *transaction) text(s *space, in netstate.State, want netstate.Object) string {
 	switch o := want.(type) {
 	case netstate.Link:
 		return x.linkText(s, o)
@@ -80,12 +80,15 @@ func (x *transaction) text(s *space, want netstate.Object) string {
 		}
 	case netstate.Element:
 		if e, ok := first(s.elements, func(e netstate.Element) bool { return sameElement(o, e) }); ok {
+			if e.Owner.Beside(o.Owner) {
+				return o.String()
+			}
 			return e.String()
 		}
 	case netstate.IptablesChain:
 		return s.chainText(o)
 	case netstate.IptablesRule:
-		return s.ruleText(o)
+		return s.ruleText(in, o)
 	case netstate.Source:
 		if x.firewalld && slices.Contains(s.sources, bare(o)) {
 			return o.String()

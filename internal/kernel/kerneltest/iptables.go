@@ -78,6 +78,9 @@ func sameIptablesRule(a, b netstate.IptablesRule) bool {
 // makeIptablesChain makes a chain. One of a dead owner is emptied and given to the new one.
 func (x *transaction) makeIptablesChain(want netstate.State, c netstate.IptablesChain) error {
 	host := x.w[hostID]
+	if host.besides(c, x.lives) {
+		return nil
+	}
 	i := slices.IndexFunc(host.iptChains, func(o netstate.IptablesChain) bool { return sameChain(o, c) })
 	switch {
 	case i < 0 && c.Foreign:
@@ -103,8 +106,11 @@ func (x *transaction) makeIptablesChain(want netstate.State, c netstate.Iptables
 	return nil
 }
 
-func (x *transaction) makeIptablesRule(r netstate.IptablesRule) error {
+func (x *transaction) makeIptablesRule(want netstate.State, r netstate.IptablesRule) error {
 	host := x.w[hostID]
+	if host.ruleBesides(want, r, x.lives) {
+		return nil
+	}
 	if slices.ContainsFunc(host.iptRules, func(o netstate.IptablesRule) bool { return sameIptablesRule(o, r) }) {
 		return nil
 	}
@@ -137,7 +143,7 @@ func (x *transaction) replayIptables(want netstate.State, made map[string]bool) 
 		}
 		for _, r := range want.IptablesRules {
 			if r.Family == family && r.Owner.IsZero() {
-				_ = x.makeIptablesRule(r)
+				_ = x.makeIptablesRule(want, r)
 			}
 		}
 	}
@@ -179,8 +185,27 @@ func iptablesChain(c netstate.IptablesChain) removal {
 	}}
 }
 
+// besides reports whether another interface of the owner's container has a chain that is wanted.
+func (s *space) besides(c netstate.IptablesChain, lives func(netstate.Element) bool) bool {
+	return slices.ContainsFunc(s.iptRules, func(r netstate.IptablesRule) bool {
+		return inChain(r, c) && r.Owner.Beside(c.Owner) && lives(netstate.Element{Lives: r.Lives})
+	})
+}
+
+// ruleBesides reports whether a rule of the state stands in such a chain, or leads into one.
+func (s *space) ruleBesides(want netstate.State, r netstate.IptablesRule, lives func(netstate.Element) bool) bool {
+	return slices.ContainsFunc(want.IptablesChains, func(c netstate.IptablesChain) bool {
+		return (inChain(r, c) || r.LeadsTo(c)) && s.besides(c, lives)
+	})
+}
+
+func always(netstate.Element) bool { return true }
+
 // chainText and ruleText are the lines of what is there.
 func (s *space) chainText(want netstate.IptablesChain) string {
+	if s.besides(want, always) {
+		return want.String()
+	}
 	have, ok := first(s.iptChains, func(o netstate.IptablesChain) bool { return sameChain(o, want) })
 	if !ok {
 		return ""
@@ -189,7 +214,10 @@ func (s *space) chainText(want netstate.IptablesChain) string {
 	return want.String()
 }
 
-func (s *space) ruleText(want netstate.IptablesRule) string {
+func (s *space) ruleText(in netstate.State, want netstate.IptablesRule) string {
+	if s.ruleBesides(in, want, always) {
+		return want.String()
+	}
 	if slices.ContainsFunc(s.iptRules, func(o netstate.IptablesRule) bool { return sameIptablesRule(o, want) }) {
 		return want.String()
 	}

@@ -192,6 +192,7 @@ func (x *transaction) makeElement(want netstate.State, e netstate.Element) error
 	switch {
 	case i < 0:
 		host.elements = append(host.elements, e)
+	case host.elements[i].Owner.Beside(e.Owner) && x.lives(host.elements[i]):
 	case host.elements[i].Owner != e.Owner && x.lives(host.elements[i]):
 		return fmt.Errorf("%w: %s", netstate.ErrInUse, host.elements[i].Owner)
 	default:

@@ -77,7 +77,9 @@ func (x *transaction) apply(want netstate.State) error {
 		func() error {
 			return each(x, "make", want.IptablesChains, func(c netstate.IptablesChain) error { return x.makeIptablesChain(want, c) })
 		},
-		func() error { return each(x, "make", want.IptablesRules, x.makeIptablesRule) },
+		func() error {
+			return each(x, "make", want.IptablesRules, func(r netstate.IptablesRule) error { return x.makeIptablesRule(want, r) })
+		},
 		func() error { return each(x, "make", want.Sources, x.bindSource) },
 		func() error { return each(x, "make", want.Flows, func(netstate.Flow) error { return nil }) },
 	} {
