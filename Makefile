@@ -68,10 +68,14 @@ uml: ## what needs another kernel, in user-mode Linux
 	@scripts/setup uml
 	@CLEAT_UML=/ $(GO) test -json -count=1 ./test/uml | $(SUM)
 
-interop: ## our plugins under the reference runtime and the reverse
+interop: ## our plugins under the reference runtime and the reverse, and under containerd and podman
 	@scripts/setup peers
 	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) ./test/peers/ | $(SUM)
 	@CLEAT_PEERS=$$(scripts/peers) $(GO) test -json -count=1 -tags peers -exec $(SANDBOX) -run '^TestModelWithTheReference$$' ./test/reliability | $(SUM)
+	@mkdir -p $(BIN) && rm -f $(BIN)/matrix
+	@CLEAT_PEERS=$$(scripts/peers) CLEAT_SANDBOX_PIDS=1 CLEAT_MATRIX=$(CURDIR)/$(BIN)/matrix \
+		$(GO) test -json -count=1 -tags peers -exec $(SANDBOX) ./test/runtimes | $(SUM)
+	@cat $(BIN)/matrix
 
 versus: ## how fast, on a machine that does nothing else: against the reference, the kernel alone, and an empty host; PAIRS=40
 	@scripts/setup peers

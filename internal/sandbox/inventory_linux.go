@@ -46,7 +46,8 @@ func Look(ns *netns.Handle, commands string) ([]string, error) {
 	}
 	for line := range strings.Lines(strings.ReplaceAll(string(out), "elements = {", "\n")) {
 		line = numbered.ReplaceAllString(line, "")
-		if line = strings.Trim(volatile.ReplaceAllString(line, ""), " \t\n,}{"); line != "" {
+		line = strings.Trim(volatile.ReplaceAllString(line, ""), " \t\n,}{")
+		if line = strings.Join(strings.Fields(line), " "); line != "" {
 			lines = append(lines, line)
 		}
 	}

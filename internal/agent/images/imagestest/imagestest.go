@@ -4,6 +4,7 @@ package imagestest
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"runtime"
@@ -96,6 +97,19 @@ func Busybox(t testing.TB, dir, path string) {
 	Put(t, dir, Image(t, runtime.GOARCH, conf, Tools(t, path)), map[string]string{"org.opencontainers.image.ref.name": "busybox:1"})
 }
 
+// Archive writes an archive, which container runtimes read, with an image under a name: the tools of the program at path, and what it runs.
+func Archive(t testing.TB, file, name, path string, command ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	img := Image(t, runtime.GOARCH, v1.Config{Env: []string{"PATH=/bin"}, Cmd: command}, Tools(t, path))
+	Put(t, dir, img, map[string]string{"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name})
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), os.WriteFile(file, buf.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Tools returns a layer with the program busybox at path, and links by which it is a shell and some tools.
 func Tools(t testing.TB, path string) v1.Layer {
 	t.Helper()
@@ -105,7 +119,7 @@ func Tools(t testing.TB, path string) v1.Layer {
 	}
 	files := []File{{"bin/busybox", string(data), 0o755}, {"etc/passwd", "root:x:0:0::/:/bin/sh\nweb:x:101:102::/:/bin/sh\n", 0o644}}
 	applets := []string{"sh", "sleep", "cat", "id", "hostname", "echo", "touch", "ls", "stat", "ip", "grep", "dd", "kill", "mount", "mkdir", "httpd",
-		"wget", "nc"}
+		"nc"}
 	for _, applet := range applets {
 		files = append(files, File{"bin/" + applet, "->busybox", 0o777})
 	}
