@@ -19,6 +19,16 @@ type scanner struct {
 	text  []byte
 	pos   int
 	depth int
+	// inner scans a value that stands in another one; nil is value.
+	inner func() error
+}
+
+// nested scans the value at the position, which stands in another one.
+func (s *scanner) nested() error {
+	if s.inner != nil {
+		return s.inner()
+	}
+	return s.value()
 }
 
 // memberFunc is told of a member: its key, where the key stands, and the value's
@@ -179,7 +189,7 @@ func (s *scanner) member(each memberFunc) error {
 	s.pos++
 	s.space()
 	start := s.pos
-	if err := s.value(); err != nil {
+	if err := s.nested(); err != nil {
 		return err
 	}
 	if each == nil {
@@ -208,7 +218,7 @@ func (s *scanner) list(each itemFunc) error {
 			return s.unclosed(open)
 		}
 		start := s.pos
-		if err := s.value(); err != nil {
+		if err := s.nested(); err != nil {
 			return err
 		}
 		if each != nil {
