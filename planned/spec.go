@@ -50,7 +50,8 @@ type Profile struct {
 	Capabilities []string
 	// Makes is the kind of interface that the plugin makes in the pod, such as veth or macvlan; "" if it makes none.
 	Makes string
-	// Behind are the kinds of interface that a chained plugin does its work on; on another it does nothing, or fails. Default: any.
+	// Behind are the kinds of interface, made by a plugin before, that this one does its work on; on another it does nothing, or fails.
+	// Default: any for a chained plugin, and none for one that makes an interface.
 	Behind []string
 }
 
