@@ -95,6 +95,11 @@ func (r *Runner) planHere(ctx context.Context, calls []libcni.Call, by planner) 
 	return plans, nil
 }
 
+// Observe reads of the host what a plugin asks for before it plans. It changes nothing.
+func (r *Runner) Observe(ctx context.Context, q netstate.Query) (netstate.Facts, error) {
+	return r.engine.Observe(ctx, q)
+}
+
 // Owned returns what is in the kernel for a network's attachments: whatever carries the network's mark.
 func (r *Runner) Owned(ctx context.Context, network string) ([]netstate.Freed, error) {
 	return r.cfg.Kernel.Collect(ctx, network, nil, true)

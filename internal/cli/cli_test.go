@@ -123,7 +123,7 @@ const pairNet = `{"cniVersion": "1.1.0", "name": "mynet", "plugins": [{"type": "
 func TestHelp(t *testing.T) {
 	s := newStage(t, nil)
 	s.env["NETCONFPATH"], s.env["CNI_PATH"] = "", ""
-	for _, command := range []string{"", "add", "check", "del", "demo", "gc", "install", "ls", "networks", "plan", "repair", "schema", "show", "status", "version"} {
+	for _, command := range []string{"", "add", "check", "del", "demo", "gc", "install", "lint", "ls", "networks", "plan", "repair", "schema", "show", "status", "version"} {
 		name := command
 		if name == "" {
 			name = "cleat"
@@ -459,6 +459,7 @@ func TestCompletion(t *testing.T) {
 		{"format", "__complete ls -o ", "json\nyaml\ntable\nwide\n"},
 		{"plugin", "__complete version ", "pair\n"},
 		{"schema", "__complete schema ", "pair\n"},
+		{"rule", "__complete lint --why ", "L001\tsyntax\n"},
 		{"id-flag", "__complete del --id ", "c1\n"},
 		{"id", "__complete show ", "c1\n"},
 	} {

@@ -30,6 +30,8 @@ func NewBook(defs []planned.Definition) (*Book, error) {
 		return nil, err
 	}
 	b := &Book{list: list}
+	items, _ := list.Key("plugins")
+	items.Items = &Value{Type: Object, Others: &Value{}}
 	if b.foreign, err = objectOf(nil, pluginConf{}, addressConf{}); err != nil {
 		return nil, err
 	}
