@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 					t.Error(err)
 				}
 			}
-		}, []string{"descriptor ", "goroutine\n", "thread "}},
+		}, []string{"descriptor ", "descriptor ", "goroutine\n", "thread "}},
 		{"process", func(t *testing.T) func() {
 			cmd := exec.Command("true")
 			if err := cmd.Start(); err != nil {

@@ -188,11 +188,25 @@ func (h *Handle) Cookie() (uint64, error) {
 // in the namespace; goroutines that it starts are not.
 func (h *Handle) Do(f func() error) error {
 	return onThread(func() error {
+		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("leave for namespace %s: %w", h.path, err)
+		}
+		defer goHome(home)
 		if err := unix.Setns(h.FD(), unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter namespace %s: %w", h.path, err)
 		}
 		return f()
 	})
+}
+
+// goHome moves the thread back and frees it for other goroutines, which is much cheaper than a new thread for each visit. One that can't
+// go back, as the kernel may lack the memory for it, stays locked and ends with its goroutine.
+func goHome(home int) {
+	if unix.Setns(home, unix.CLONE_NEWNET) == nil {
+		runtime.UnlockOSThread()
+	}
+	unix.Close(home)
 }
 
 // Close closes the handle.
@@ -229,7 +243,7 @@ func (n Namespace) enter() error {
 	return nil
 }
 
-// onThread runs f on a locked thread that is thrown away with its goroutine: the runtime
+// onThread runs f on a locked thread that is thrown away with its goroutine, unless f unlocks it: the runtime
 // ends a thread whose goroutine exits locked. A panic is handed to the caller.
 func onThread(f func() error) error {
 	var (
@@ -248,7 +262,8 @@ func onThread(f func() error) error {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
 			// The runtime can't end the main thread: it would sleep in the namespace for good, and the namespace
-			// would never end. While this goroutine has it, another one gets another.
+			// would never end; and what others see of the process below /proc is the main thread's. While this
+			// goroutine has it, another one gets another.
 			err = onThread(f)
 			runtime.UnlockOSThread()
 		} else {

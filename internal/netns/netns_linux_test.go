@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -134,38 +135,72 @@ func TestMount(t *testing.T) {
 
 const roleKey = "CLEAT_NETNS_ROLE"
 
-// TestMain, with a role, is a process in which the next goroutine would take the main thread.
+// TestMain, with a role, is a process whose goroutines all run on the main thread while they can.
 func TestMain(m *testing.M) {
-	if os.Getenv(roleKey) == "" {
+	path := os.Getenv(roleKey)
+	if path == "" {
 		leaktest.Main(m)
 	}
-	h, err := netns.Current()
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	err = h.Do(func() error {
-		if unix.Gettid() == os.Getpid() {
-			return errors.New("the main thread was moved")
-		}
-		return nil
-	})
-	if err != nil {
+	if err := visit(path); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// TestMainThreadStays: the runtime can't end the main thread, so one that was moved would keep its namespace alive for good.
-func TestMainThreadStays(t *testing.T) {
-	sandbox.Require(t)
+// visit goes into the namespace at path, and looks whether a thread has stayed there.
+func visit(path string) error {
+	before, err := threads()
+	if err != nil {
+		return err
+	}
+	h, err := netns.Open(path)
+	if err != nil {
+		return err
+	}
+	for range 100 {
+		err := h.Do(func() error {
+			if unix.Gettid() == os.Getpid() {
+				return errors.New("the main thread was moved")
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	after, err := threads()
+	if err != nil {
+		return err
+	}
+	if !maps.Equal(before, after) {
+		return fmt.Errorf("threads by their namespaces: %v, before %v", after, before)
+	}
+	return nil
+}
+
+// threads are the namespaces of this process's threads.
+func threads() (map[string]bool, error) {
+	tasks, err := filepath.Glob("/proc/self/task/*/ns/net")
+	in := map[string]bool{}
+	for _, task := range tasks {
+		ns, err := os.Readlink(task)
+		if err == nil { // else it has just ended
+			in[ns] = true
+		}
+	}
+	return in, err
+}
+
+// TestThreadsGoBack: after a visit all threads are where they were, and the main thread, which the runtime can't end, is never moved.
+func TestThreadsGoBack(t *testing.T) {
+	ns := sandbox.Namespace(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleKey+"=1", "GOMAXPROCS=1")
+	cmd.Env = append(os.Environ(), roleKey+"="+ns.Path(), "GOMAXPROCS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
