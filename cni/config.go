@@ -37,10 +37,11 @@ func ParsePluginConf(data []byte) (*PluginConf, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pluginConf(o)
+	return PluginConfOf(o)
 }
 
-func pluginConf(o *Object) (*PluginConf, error) {
+// PluginConfOf is [ParsePluginConf] of what is read already.
+func PluginConfOf(o *Object) (*PluginConf, error) {
 	c := &PluginConf{Raw: o}
 	for _, f := range []struct {
 		key  string

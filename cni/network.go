@@ -43,7 +43,7 @@ func ParseNetwork(data []byte) (*Network, error) {
 }
 
 func (n *Network) readSingle() error {
-	c, err := pluginConf(n.Raw)
+	c, err := PluginConfOf(n.Raw)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (n *Network) readPlugins() error {
 		if err != nil {
 			return err
 		}
-		c, err := pluginConf(o)
+		c, err := PluginConfOf(o)
 		if err != nil {
 			return err
 		}

@@ -17,21 +17,14 @@ import (
 // isn't empty. Extra members follow after the others, unless the version has a key of
 // that name.
 func (r *Result) Encode(version string) ([]byte, error) {
-	v, ok := spoken(version)
-	if !ok {
-		return nil, notSpoken("encode result: version", version)
-	}
-	if err := r.check(); err != nil {
-		return nil, Errorf(CodeInternal, "encode result: %w", err)
+	v, err := r.versionFor(version)
+	if err != nil {
+		return nil, err
 	}
 	f := formOf(v)
 	var o Object
 	o.Set("cniVersion", quote(v))
 	if f == formFamilies {
-		if len(r.IPs) == 0 {
-			return nil, Errorf(CodeIncompatibleVersion, "encode result: version %s can't hold a result without an address", v).
-				WithHint("use version 0.3.0 or newer")
-		}
 		r.encodeFamilies(&o)
 	} else {
 		r.encodeLists(&o, f)
@@ -41,6 +34,28 @@ func (r *Result) Encode(version string) ([]byte, error) {
 	}
 	setExtra(&o, r.Extra, f.resultKeys())
 	return o.Bytes(), nil
+}
+
+// Encodable returns the error that [Result.Encode] would.
+func (r *Result) Encodable(version string) error {
+	_, err := r.versionFor(version)
+	return err
+}
+
+// versionFor is the version as it is written, if it can hold r.
+func (r *Result) versionFor(version string) (string, error) {
+	v, ok := spoken(version)
+	if !ok {
+		return "", notSpoken("encode result: version", version)
+	}
+	if err := r.check(); err != nil {
+		return "", Errorf(CodeInternal, "encode result: %w", err)
+	}
+	if formOf(v) == formFamilies && len(r.IPs) == 0 {
+		return "", Errorf(CodeIncompatibleVersion, "encode result: version %s can't hold a result without an address", v).
+			WithHint("use version 0.3.0 or newer")
+	}
+	return v, nil
 }
 
 // check finds what no version can hold.

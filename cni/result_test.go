@@ -171,6 +171,7 @@ func TestEncodeFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := tt.result.Encode(tt.version)
 			wantError(t, err, tt.code, tt.want)
+			wantError(t, tt.result.Encodable(tt.version), tt.code, tt.want)
 		})
 	}
 }
@@ -277,6 +278,9 @@ func TestResultPassesThrough(t *testing.T) {
 			}
 			for _, other := range cni.Versions() {
 				out, err := r.Encode(other)
+				if able := r.Encodable(other); (able == nil) != (err == nil) {
+					t.Errorf("as %s: encodable %v, encoded %v", other, able, err)
+				}
 				if cni.CodeOf(err) == cni.CodeIncompatibleVersion {
 					continue // without an address it has no form there
 				}

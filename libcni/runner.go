@@ -21,13 +21,16 @@ type Call struct {
 }
 
 // Stdin returns what the plugin reads on standard input.
-func (c Call) Stdin() []byte {
+func (c Call) Stdin() []byte { return c.Request().Bytes() }
+
+// Request is the whole request configuration, prevResult included.
+func (c Call) Request() *cni.Object {
 	if c.Prev == nil {
-		return c.Conf.Bytes()
+		return c.Conf
 	}
 	conf := c.Conf.Clone()
 	conf.Set("prevResult", c.Prev)
-	return conf.Bytes()
+	return conf
 }
 
 // Runner finds and runs plugins. The default one runs executables; package internal/builtin has

@@ -3,6 +3,7 @@ package netstate
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // Merge returns the states as one, in order, as when a list of plugins is applied in
@@ -10,29 +11,28 @@ import (
 // of all. The owner is the first state's.
 func Merge(states ...State) State {
 	var all State
-	for i, s := range states {
-		if i == 0 {
-			all.Owner = s.Owner
-		}
-		all.Leases = union(all.Leases, s.Leases)
-		all.Links = union(all.Links, s.Links)
+	if len(states) > 0 {
+		all.Owner = states[0].Owner
+	}
+	all.Leases = union(states, func(s *State) []Lease { return s.Leases }, itself)
+	all.Links = foldAdjusted(union(states, func(s *State) []Link { return s.Links }, Link.String))
+	all.Addrs = union(states, func(s *State) []Addr { return s.Addrs }, itself)
+	all.Routes = union(states, func(s *State) []Route { return s.Routes }, itself)
+	all.Rules = union(states, func(s *State) []Rule { return s.Rules }, itself)
+	all.Neighbours = union(states, func(s *State) []Neighbour { return s.Neighbours }, itself)
+	all.Qdiscs = union(states, func(s *State) []Qdisc { return s.Qdiscs }, itself)
+	all.Filters = union(states, func(s *State) []Filter { return s.Filters }, itself)
+	all.Elements = union(states, func(s *State) []Element { return s.Elements }, formOf)
+	all.IptablesChains = union(states, func(s *State) []IptablesChain { return s.IptablesChains }, IptablesChain.String)
+	all.IptablesRules = union(states, func(s *State) []IptablesRule { return s.IptablesRules }, IptablesRule.String)
+	all.Sources = union(states, func(s *State) []Source { return s.Sources }, itself)
+	all.Flows = union(states, func(s *State) []Flow { return s.Flows }, itself)
+	for _, s := range states {
 		all.Sysctls = latest(all.Sysctls, s.Sysctls)
-		all.Addrs = union(all.Addrs, s.Addrs)
-		all.Routes = union(all.Routes, s.Routes)
-		all.Rules = union(all.Rules, s.Rules)
-		all.Neighbours = union(all.Neighbours, s.Neighbours)
-		all.Qdiscs = union(all.Qdiscs, s.Qdiscs)
-		all.Filters = union(all.Filters, s.Filters)
-		all.Elements = union(all.Elements, s.Elements)
-		all.IptablesChains = union(all.IptablesChains, s.IptablesChains)
-		all.IptablesRules = union(all.IptablesRules, s.IptablesRules)
-		all.Sources = union(all.Sources, s.Sources)
-		all.Flows = union(all.Flows, s.Flows)
 		for _, t := range s.Tables {
 			all.Tables = mergeTable(all.Tables, t)
 		}
 	}
-	all.Links = foldAdjusted(all.Links)
 	return all
 }
 
@@ -70,11 +70,19 @@ func (o Link) takes(l Link) bool { return o.Ref() == l.Ref() && (o.Kind != "" ||
 func latest(all, more []Sysctl) []Sysctl {
 	for _, s := range more {
 		all = slices.DeleteFunc(slices.Clone(all), func(o Sysctl) bool {
-			return o.Key() == s.Key() && o.String() != s.String() && (o.AfterUp || !s.AfterUp)
+			return o.sets(s) && o != s && (o.AfterUp || !s.AfterUp)
 		})
 	}
-	return union(all, more)
+	for _, s := range more {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
+
+// sets reports whether o is about the same value as s.
+func (o Sysctl) sets(s Sysctl) bool { return o.Place == s.Place && o.Name == s.Name }
 
 // Settled is what there is to be seen of s once all of it is made: of values that are set one after the other the last, also
 // where a link is made with another.
@@ -82,7 +90,7 @@ func (s State) Settled() State {
 	settled := s
 	settled.Sysctls, settled.Links = nil, slices.Clone(s.Links)
 	for i, v := range s.Sysctls {
-		replaces := func(o Sysctl) bool { return o.Key() == v.Key() && (o.AfterUp || !v.AfterUp) }
+		replaces := func(o Sysctl) bool { return o.sets(v) && (o.AfterUp || !v.AfterUp) }
 		if !slices.ContainsFunc(s.Sysctls[i+1:], replaces) {
 			settled.Sysctls = append(settled.Sysctls, v)
 		}
@@ -93,32 +101,49 @@ func (s State) Settled() State {
 		if value, ok := facts.Sysctl(l.Place, "net/ipv4/conf/"+l.Name+"/arp_notify"); ok && value == "0" {
 			l.ARPNotify = false
 		}
-		if value, ok := facts.Sysctl(l.Place, "net/ipv6/conf/"+l.Name+"/addr_gen_mode"); ok && value != addrGenModeNone {
+		mode, moded := facts.Sysctl(l.Place, "net/ipv6/conf/"+l.Name+"/addr_gen_mode")
+		off, set := facts.Sysctl(l.Place, "net/ipv6/conf/"+l.Name+"/disable_ipv6")
+		if moded && mode != addrGenModeNone || set && off == "0" {
 			l.NoIPv6 = false
 		}
 	}
 	return settled
 }
 
-// addrGenModeNone is the value of addr_gen_mode that [Link.NoIPv6] sets (IN6_ADDR_GEN_MODE_NONE).
+// addrGenModeNone is the value of addr_gen_mode that gives no address (IN6_ADDR_GEN_MODE_NONE): one of the two ways in which [Link.NoIPv6]
+// is made so.
 const addrGenModeNone = "1"
 
-// union appends the objects of more that all does not hold in just the same form.
-func union[T Object](all, more []T) []T {
-	if len(more) == 0 {
-		return all
-	}
-	held := make(map[string]bool, len(all)+len(more))
-	for _, o := range all {
-		held[o.String()] = true
-	}
-	for _, o := range more {
-		if text := o.String(); !held[text] {
-			held[text] = true
-			all = append(all, o)
+// union is a kind of objects of all states, each that stands there in just the same form once. form is all that there is of one.
+func union[T any, F comparable](states []State, of func(*State) []T, form func(T) F) []T {
+	var all []T
+	var held map[F]bool
+	for i := range states {
+		for _, o := range of(&states[i]) {
+			if held == nil {
+				held = make(map[F]bool)
+			}
+			if f := form(o); !held[f] {
+				held[f] = true
+				all = append(all, o)
+			}
 		}
 	}
 	return all
+}
+
+func itself[T comparable](o T) T { return o }
+
+// elementForm is an element as a value that can be compared.
+type elementForm struct {
+	family, table, set, match, data string
+	owner                           Owner
+	lives                           string
+}
+
+func formOf(e Element) elementForm {
+	const between = "\x00" // no value holds it
+	return elementForm{e.Family, e.Table, e.Set, strings.Join(e.Match, between), strings.Join(e.Data, between), e.Owner, e.Lives}
 }
 
 func mergeTable(all []Table, t Table) []Table {

@@ -61,6 +61,11 @@ host sysctl net/a value 0
 	if diff := cmp.Diff(want, all.Settled().String()); diff != "" {
 		t.Errorf("settled (-want +got)\n%s", diff)
 	}
+	switched := netstate.State{Links: made.Links, Sysctls: []netstate.Sysctl{
+		{Place: netstate.Host, Name: "net/ipv6/conf/veth1/disable_ipv6", Value: "0", AfterUp: true}}}
+	if l := switched.Settled().Links[0]; l.NoIPv6 {
+		t.Errorf("IPv6 is turned on, and yet it is %s", l)
+	}
 }
 
 // TestMergeAdjustersOfOne: of several that adjust a link which nobody makes the last counts, and whether it is up is the first's affair.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -51,13 +52,19 @@ func appendObjects[T Object](all []Object, list []T) []Object {
 // IsEmpty reports whether the state holds no object.
 func (s State) IsEmpty() bool { return len(s.Objects()) == 0 }
 
+// lineSize is room for most lines.
+const lineSize = 96
+
 // line builds a canonical line word by word.
 type line struct{ b strings.Builder }
 
 func newLine(p Place, words ...string) *line {
 	l := &line{}
-	// Both places are padded to one width, so that the columns of a listing stand.
-	fmt.Fprintf(&l.b, "%-4s", p)
+	l.b.Grow(lineSize)
+	l.b.WriteString(string(p))
+	for range len(Host) - len(p) {
+		l.b.WriteByte(' ') // both places have one width, so that the columns of a listing stand
+	}
 	l.add(words...)
 	return l
 }
@@ -72,7 +79,15 @@ func (l *line) add(words ...string) {
 // word adds name and value, if value is not its type's zero.
 func word[T comparable](l *line, name string, value T) {
 	var zero T
-	if value != zero {
+	if value == zero {
+		return
+	}
+	switch v := any(value).(type) { // the usual ones, without reflection
+	case string:
+		l.add(name, v)
+	case int:
+		l.add(name, strconv.Itoa(v))
+	default:
 		l.add(name, fmt.Sprint(value))
 	}
 }

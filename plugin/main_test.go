@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -208,6 +209,13 @@ func FuzzNewRequest(f *testing.F) {
 		}
 		if err != nil && cni.CodeOf(err) == cni.CodeInternal {
 			t.Errorf("an error without a code: %v", err)
+		}
+		conf, bad := cni.ParseObject([]byte(stdin))
+		if bad != nil {
+			return
+		}
+		if of, failed := plugin.NewRequestOf(plugin.Info{Type: "fake"}, e, conf); (failed == nil) != (err == nil) || fmt.Sprint(failed) != fmt.Sprint(err) {
+			t.Errorf("request %v, error %v; of what was read %v, %v", req, err, of, failed)
 		}
 	})
 }

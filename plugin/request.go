@@ -65,6 +65,15 @@ func (r *Request) environ(verb cni.Verb) map[string]string {
 // wrong in it), then whether info's versions hold the configuration's (1). A prevResult that can't be
 // read is an error, except on DEL, which goes on without it.
 func NewRequest(info Info, env Env, stdin []byte) (*Request, error) {
+	return newRequest(info, env, func() (*cni.PluginConf, error) { return cni.ParsePluginConf(stdin) })
+}
+
+// NewRequestOf is [NewRequest] of a configuration that is read already.
+func NewRequestOf(info Info, env Env, conf *cni.Object) (*Request, error) {
+	return newRequest(info, env, func() (*cni.PluginConf, error) { return cni.PluginConfOf(conf) })
+}
+
+func newRequest(info Info, env Env, read func() (*cni.PluginConf, error)) (*Request, error) {
 	req := &Request{
 		Verb:           cni.Verb(env.Command),
 		ContainerID:    env.ContainerID,
@@ -76,7 +85,7 @@ func NewRequest(info Info, env Env, stdin []byte) (*Request, error) {
 	if err := req.checkEnv(env); err != nil {
 		return nil, err
 	}
-	conf, err := cni.ParsePluginConf(stdin)
+	conf, err := read()
 	if err != nil {
 		return nil, err
 	}

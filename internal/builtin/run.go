@@ -197,7 +197,7 @@ func (r *Runner) steps(calls []libcni.Call) ([]planned.Step, error) {
 	steps := make([]planned.Step, len(calls))
 	for i, c := range calls {
 		def := r.plugins[c.Type]
-		req, err := plugin.NewRequest(def.Info, r.env(c), c.Stdin())
+		req, err := plugin.NewRequestOf(def.Info, r.env(c), c.Request())
 		if err != nil {
 			return nil, annotate(err, c)
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // The index is one file: a header of a page, and a hash table of pages whose lines are
@@ -157,9 +159,21 @@ func (h header) encode() []byte {
 
 // parseHeader reads a header; it is false unless encode could have written it.
 func parseHeader(data []byte) (header, bool) {
-	var h header
-	_, err := fmt.Sscanf(string(data), headerFormat, &h.pages, &h.condition.inode, &h.condition.mtime, &h.condition.ctime, &h.spares)
-	ok := err == nil && h.pages >= minPages && h.pages <= maxPages && h.pages&(h.pages-1) == 0 &&
+	line, _, _ := strings.Cut(string(data), "\n")
+	words := strings.Fields(line)
+	if len(words) != len(strings.Fields(headerFormat)) {
+		return header{}, false
+	}
+	number := func(i int) int64 { // what is none makes another header than the one that was read
+		n, _ := strconv.ParseInt(words[i], 10, 64)
+		return n
+	}
+	inode, _ := strconv.ParseUint(words[7], 10, 64)
+	h := header{
+		pages: int(number(5)), spares: int(number(13)),
+		condition: condition{inode: inode, mtime: number(9), ctime: number(11)},
+	}
+	ok := h.pages >= minPages && h.pages <= maxPages && h.pages&(h.pages-1) == 0 &&
 		h.spares >= 0 && h.spares <= maxSpares && bytes.Equal(h.encode(), data)
 	return h, ok
 }
