@@ -224,6 +224,16 @@ type Sysctl struct {
 	Optional bool `json:"optional,omitzero"`
 }
 
+// Dev is the interface whose value it is: net/ipv4/conf/eth0/arp_filter is eth0's.
+func (o Sysctl) Dev() (string, bool) {
+	const family, kind, dev, key = 1, 2, 3, 4
+	parts := strings.Split(o.Name, "/")
+	if len(parts) <= key || parts[0] != "net" || parts[kind] != "conf" && parts[kind] != "neigh" {
+		return "", false
+	}
+	return parts[dev], true
+}
+
 // Qdisc is a queueing discipline of an interface.
 type Qdisc struct {
 	Place  Place  `json:"place,omitzero"`

@@ -102,6 +102,23 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+func TestSysctlDev(t *testing.T) {
+	for name, want := range map[string]string{
+		"net/ipv4/conf/eth0/arp_filter":     "eth0",
+		"net/ipv6/neigh/eth0/gc_stale_time": "eth0",
+		"net/ipv4/conf/eth0.5/arp_filter":   "eth0.5",
+		"net/ipv4/ip_forward":               "",
+		"net/core/somaxconn":                "",
+		"net/netfilter/nf_conntrack/x/y":    "",
+		"kernel/conf/conf/eth0/arp_filter":  "",
+		"net/ipv4/conf":                     "",
+	} {
+		if dev, ok := (netstate.Sysctl{Name: name}).Dev(); dev != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", name, dev, ok, want)
+		}
+	}
+}
+
 func TestOwner(t *testing.T) {
 	a := netstate.Owner{Network: "a-b", ContainerID: "c", IfName: "eth0"}
 	b := netstate.Owner{Network: "a", ContainerID: "b-c", IfName: "eth0"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/cleat-cni/cleat/cni"
@@ -133,7 +134,9 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 	}
 	state := merged(r.plans)
 	state.Flows = append(state.Flows, ofPodAddrs(state)...)
-	r.engine.log.Debug("apply", "state", state.String())
+	if r.engine.log.Enabled(ctx, slog.LevelDebug) {
+		r.engine.log.Debug("apply", "state", state.String())
+	}
 	kept, err := r.keepOriginals(ctx, session)
 	if err != nil {
 		return err
@@ -152,6 +155,7 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 
 // plan fills plans and results step by step.
 func (r *listRun) plan(ctx context.Context, session Session) error {
+	r.plans = make([]Plan, 0, len(r.steps))
 	for i := range r.steps {
 		if i > 0 {
 			req := *r.steps[i].Req
@@ -164,7 +168,7 @@ func (r *listRun) plan(ctx context.Context, session Session) error {
 		}
 		res := mergeResult(r.steps[i].Req, p)
 		// A result that the version has no form for is refused while nothing has been made yet.
-		if _, err := res.Encode(r.steps[i].Req.Conf.CNIVersion); err != nil {
+		if err := res.Encodable(r.steps[i].Req.Conf.CNIVersion); err != nil {
 			return at(r.steps[i], "plan", err)
 		}
 		r.plans = append(r.plans, p)
@@ -188,7 +192,7 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 		}
 		in.IPAM = given.result
 	}
-	q := b.ask(in)
+	q := r.withoutMade(b.ask(in))
 	if r.podless {
 		q = ofHost(q)
 	}
@@ -239,6 +243,25 @@ func withElements(seen netstate.Facts, q netstate.Query, s netstate.State) netst
 		}
 	}
 	return seen
+}
+
+// withoutMade is q without the links that earlier steps make for this attachment alone, and their values: they are not there yet, and if
+// they are, making them fails.
+func (r *listRun) withoutMade(q netstate.Query) netstate.Query {
+	if q.UplinkIfMissing {
+		return q // it counts what it asks for
+	}
+	made := func(ref netstate.Ref) bool {
+		return slices.ContainsFunc(r.plans, func(p Plan) bool {
+			return slices.ContainsFunc(p.State.Links, func(l netstate.Link) bool { return l.Kind != "" && !l.Shared && l.Ref() == ref })
+		})
+	}
+	q.Links = slices.DeleteFunc(slices.Clone(q.Links), made)
+	q.Sysctls = slices.DeleteFunc(slices.Clone(q.Sysctls), func(v netstate.Sysctl) bool {
+		dev, ok := v.Dev()
+		return ok && made(netstate.Ref{Place: v.Place, Name: dev})
+	})
+	return q
 }
 
 // ofHost is a query without what it asks of the pod, for where none is open.

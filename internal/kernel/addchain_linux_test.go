@@ -99,7 +99,7 @@ func TestChainMessages(t *testing.T) {
 	c := newChain(t)
 	got, del := c.counted(t, 1)
 	const (
-		asked   = 4 // the bridge, its addresses, whether eth0 is there: for bandwidth, for tuning
+		asked   = 2 // the bridge, its addresses
 		noIPv6  = 1 // the host's end gets no address of IPv6
 		tells   = 3 // the neighbours that the address is its: both ends' carrier, and what makes the kernel speak
 		forgets = 2 // the connections of the last who had the address: those it began, and those it answered
