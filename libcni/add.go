@@ -26,10 +26,10 @@ func (c *CNI) AddNetworkList(ctx context.Context, list *NetworkConfigList, rt *R
 	if err != nil {
 		return nil, err
 	}
+	cookie := readCookie(op.rt.NetNS)
 	if err := c.checkAdd(op); err != nil {
 		return nil, op.wrap("add", err)
 	}
-	cookie := readCookie(op.rt.NetNS)
 	l, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
 		return nil, op.wrap("add", err)

@@ -100,7 +100,7 @@ type Link struct {
 	Port      Port   `json:"port,omitzero"`      // as a port of Master
 	Bridge    Bridge `json:"bridge,omitzero"`    // Kind bridge
 	VLANs     []VLAN `json:"vlans,omitzero"`     // of a bridge port, or of the bridge itself; nil leaves them
-	NoIPv6    bool   `json:"noIPv6,omitzero"`    // no IPv6 link-local address of its own (addrgenmode none)
+	NoIPv6    bool   `json:"noIPv6,omitzero"`    // no IPv6 link-local address of its own; without another one no IPv6 either
 	ARPNotify bool   `json:"arpNotify,omitzero"` // announce its addresses when it comes up
 	Down      bool   `json:"down,omitzero"`      // stays down
 	Promisc   bool   `json:"promisc,omitzero"`
@@ -110,6 +110,9 @@ type Link struct {
 	// Recorded are names on the host that a record gives this attachment. On removal, a pod's veth whose other
 	// end has such a name belongs to the owner, though no alias says so: another's plugin made it.
 	Recorded []string `json:"-"`
+	// Known: whoever knows one of its addresses from the last owner knows it by this MAC. It need not be announced, unless the host
+	// knows better.
+	Known bool `json:"-"`
 	// Shared: made if missing, else brought to what is said here; never removed, belongs to nobody.
 	Shared bool `json:"shared,omitzero"`
 }

@@ -133,6 +133,7 @@ func (r *listRun) add(ctx context.Context, session Session) error {
 		return err
 	}
 	state := merged(r.plans)
+	known(state, r.plans)
 	state.Flows = append(state.Flows, ofPodAddrs(state)...)
 	if r.engine.log.Enabled(ctx, slog.LevelDebug) {
 		r.engine.log.Debug("apply", "state", state.String())

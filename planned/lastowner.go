@@ -3,6 +3,7 @@ package planned
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	"github.com/cleat-cni/cleat/netstate"
 )
@@ -17,6 +18,23 @@ func ofPodAddrs(s netstate.State) []netstate.Flow {
 		}
 	}
 	return flows
+}
+
+// known marks the pod's links whose addresses every pod here that had them last had with the same MAC: it follows from the address, and the
+// address is of a store of this machine. Of others the last owner may have been elsewhere, or have had another MAC.
+func known(s netstate.State, plans []Plan) {
+	leased := func(ip netip.Addr) bool {
+		return slices.ContainsFunc(plans, func(p Plan) bool {
+			return slices.ContainsFunc(p.State.Leases, func(l netstate.Lease) bool { return l.Addr == ip })
+		})
+	}
+	for i := range s.Links {
+		l := &s.Links[i]
+		l.Known = l.Place == netstate.Pod && !slices.ContainsFunc(s.Addrs, func(a netstate.Addr) bool {
+			ip := a.Prefix.Addr()
+			return a.Place == netstate.Pod && a.Dev == l.Name && !(ip.Is4() && l.MAC == netstate.MACFromIPv4(ip) && leased(ip))
+		})
+	}
 }
 
 func flowsOf(ip netip.Addr) netstate.Flow { return netstate.Flow{Addr: ip, IPv6: ip.Is6()} }

@@ -100,12 +100,12 @@ func TestChainMessages(t *testing.T) {
 	got, del := c.counted(t, 1)
 	const (
 		asked   = 2 // the bridge, its addresses
-		noIPv6  = 1 // the host's end gets no address of IPv6
-		tells   = 3 // the neighbours that the address is its: both ends' carrier, and what makes the kernel speak
+		knows   = 1 // whether the host knows the address as another's
+		carrier = 1 // of the host's end, so that the way is open when the ADD returns
 		forgets = 2 // the connections of the last who had the address: those it began, and those it answered
 		forward = 2 // whether iptables has a chain FORWARD, in either family
 	)
-	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + noIPv6 + tells, NftTransactions: 1,
+	want := kernel.Stats{Rtnetlink: kernel.FloorMessages + asked + knows + carrier, NftTransactions: 1,
 		NftMessages: uint64(len(c.made.Elements)) + forward + forgets}
 	if got != want {
 		t.Errorf("ADD sends %+v, want %+v", got, want)

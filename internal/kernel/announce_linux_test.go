@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,38 +69,8 @@ func TestAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	add := func(n int) (pod string, s netstate.State) {
-		t.Helper()
-		pod, s = m.newPod(), bridged(n)
-		session, err := k.Open(t.Context(), pod, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer session.Close()
-		if err := session.Apply(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		return pod, s
-	}
-	observer, _ := add(1)
-	seen, err := netns.Open(observer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer seen.Close()
-	neigh := func(ns *netns.Handle, args ...string) string {
-		t.Helper()
-		var out []byte
-		err := ns.Do(func() error {
-			var err error
-			out, err = exec.Command("ip", append([]string{"neigh"}, args...)...).CombinedOutput()
-			return err
-		})
-		if err != nil {
-			t.Fatalf("ip neigh %v: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
+	seen := m.attach(k, bridged(1))
+	neigh := m.neigh
 	fd := capture(t, seen, "eth0")
 	const rounds = 10 // the order of events on the way is not always the same
 	for n := 2; n < 2+rounds; n++ {
@@ -122,7 +93,8 @@ func TestAnnounced(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, s := add(n)
+		s := bridged(n)
+		m.attach(k, s)
 		for _, a := range addrs {
 			for _, at := range []struct {
 				ns  *netns.Handle
@@ -150,6 +122,84 @@ func TestAnnounced(t *testing.T) {
 			t.Errorf("round %d: announced %v of %v", n, told, addrs)
 		}
 	}
+}
+
+// TestAnnouncedIfNeeded: where it is said that the neighbours know the addresses by the pod's MAC nobody is told, unless the host
+// knows better.
+func TestAnnouncedIfNeeded(t *testing.T) {
+	const other = "02:00:00:00:00:99"
+	for n, tc := range []struct {
+		name, host string // the MAC by which the host knows the address
+		known      bool
+		told       bool
+	}{
+		{"known", "", true, false},
+		{"known-to-the-host", "own", true, false},
+		{"known-as-another's", other, true, true},
+		{"not-known", "", false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newMachine(t)
+			k, err := kernel.New(kernel.Config{Host: m.host})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			pod := func(n int) netstate.State {
+				s := bridged(n)
+				s.Addrs = slices.DeleteFunc(s.Addrs, func(a netstate.Addr) bool { return a.Prefix.Addr().Is6() })
+				s.Links[2].Known = tc.known
+				return s
+			}
+			seen, s := m.attach(k, pod(1)), pod(n+2)
+			ip := s.Addrs[1].Prefix.Addr().String()
+			m.neigh(seen, "replace", ip, "lladdr", other, "dev", "eth0", "nud", "reachable")
+			if tc.host != "" {
+				m.neigh(m.host, "replace", ip, "lladdr", strings.Replace(tc.host, "own", s.Links[2].MAC, 1), "dev", "cni0", "nud", "stale")
+			}
+			if err := seen.Do(exec.Command("sysctl", "-qw", "net.ipv4.neigh.eth0.locktime=0").Run); err != nil {
+				t.Fatal(err)
+			}
+			m.attach(k, s)
+			if have := m.neigh(seen, "show", ip, "dev", "eth0"); strings.Contains(have, s.Links[2].MAC) != tc.told {
+				t.Errorf("the other pod's entry is %s", have)
+			}
+		})
+	}
+}
+
+// attach makes a state in a pod of its own, and returns the pod's namespace.
+func (m *machine) attach(k *kernel.Kernel, s netstate.State) *netns.Handle {
+	m.t.Helper()
+	path := m.newPod()
+	pod, err := netns.Open(path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { pod.Close() })
+	session, err := k.Open(m.t.Context(), path, false)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer session.Close()
+	if err := session.Apply(m.t.Context(), s); err != nil {
+		m.t.Fatal(err)
+	}
+	return pod
+}
+
+func (m *machine) neigh(ns *netns.Handle, args ...string) string {
+	m.t.Helper()
+	var out []byte
+	err := ns.Do(func() error {
+		var err error
+		out, err = exec.Command("ip", append([]string{"neigh"}, args...)...).CombinedOutput()
+		return err
+	})
+	if err != nil {
+		m.t.Fatalf("ip neigh %v: %v: %s", args, err, out)
+	}
+	return string(out)
 }
 
 // bridged is a pod on a bridge, as plugin bridge has it.

@@ -3,7 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"slices"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -15,6 +15,8 @@ type change struct {
 	*work
 	state netstate.State
 	undo  journal
+	// strange are addresses that the host knows as another's.
+	strange []netip.Addr
 }
 
 // Apply makes s: links with both ends down, sysctls, addresses, the pod's ends up, its routes, all of nft in one
@@ -36,9 +38,6 @@ func (s *Session) Apply(ctx context.Context, st netstate.State) error {
 	}
 	c := &change{work: s.begin(), state: st}
 	defer c.end()
-	if inPod(st) {
-		s.openAhead()
-	}
 	if err := c.apply(ctx); err != nil {
 		clear(s.seen)
 		return c.undo.rollback(ctx, err)
@@ -46,15 +45,10 @@ func (s *Session) Apply(ctx context.Context, st netstate.State) error {
 	return nil
 }
 
-// inPod reports whether making st needs a socket in the pod.
-func inPod(st netstate.State) bool {
-	return slices.ContainsFunc(st.Links, func(l netstate.Link) bool { return l.Place == netstate.Pod }) ||
-		slices.ContainsFunc(st.Addrs, func(a netstate.Addr) bool { return a.Place == netstate.Pod })
-}
-
 func (c *change) apply(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		c.makeLinks,
+		c.disableIPv6,
 		func(ctx context.Context) error { return c.setSysctls(ctx, false) },
 		func(ctx context.Context) error { return c.run(ctx, netstate.Host, c.prepareHost) },
 		func(ctx context.Context) error { return c.run(ctx, netstate.Pod, c.preparePod) },
@@ -108,6 +102,9 @@ func (c *change) run(ctx context.Context, p netstate.Place, fill func(context.Co
 
 // prepareHost: everything on the host but what opens the way to the pod.
 func (c *change) prepareHost(ctx context.Context, b *batch) error {
+	if err := c.askNeighbours(ctx, b); err != nil {
+		return err
+	}
 	if err := c.addSettings(ctx, b, netstate.Host); err != nil {
 		return err
 	}
@@ -317,7 +314,7 @@ func (c *change) addMaster(ctx context.Context, b *batch, l *netstate.Link, d *d
 // addFamilies sets what IPv4 and IPv6 keep for a link. The kernel applies these after the flags of one
 // message, so what has to hold when a link comes up can't go with "up".
 func (c *change) addFamilies(b *batch, l *netstate.Link, d *device) {
-	if l.NoIPv6 && !d.noIPv6 {
+	if l.NoIPv6 && !d.noIPv6 { // where /proc can't be written to
 		m := linkMessage(d.index, 0, 0)
 		m.nest(unix.IFLA_AF_SPEC, func() {
 			m.nest(unix.AF_INET6, func() { m.u8(unix.IFLA_INET6_ADDR_GEN_MODE, addrGenModeNone) })

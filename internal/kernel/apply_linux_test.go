@@ -241,7 +241,9 @@ func TestCollectUnfinished(t *testing.T) {
 	dead, living, done := bridgeState(1), bridgeState(2), bridgeState(3)
 	for _, st := range []netstate.State{dead, living} {
 		c := &change{work: openPod(t, k, sandbox.Namespace(t)).begin(), state: st}
-		if err := c.makeLinks(t.Context()); err != nil {
+		err := c.makeLinks(t.Context())
+		c.end()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -350,7 +352,8 @@ func TestLinkSettings(t *testing.T) {
 	wantSame(t, s, st)
 	wantWords(t, look(t, pod, "cat", "/proc/sys/net/ipv4/conf/eth0/arp_notify"), "1")
 	wantWords(t, look(t, k.host.ns, "ip", "-d", "link", "show", st.Links[1].Name),
-		"isolated on", "hairpin off", "alias "+st.Owner.Comment(aliasSize), "addrgenmode none")
+		"isolated on", "hairpin off", "alias "+st.Owner.Comment(aliasSize))
+	wantWords(t, look(t, k.host.ns, "cat", "/proc/sys/net/ipv6/conf/"+st.Links[1].Name+"/disable_ipv6"), "1")
 	if out := look(t, pod, "ip", "-6", "addr", "show", "dev", "eth0"); out != "" {
 		t.Errorf("the pod's end has an IPv6 address:\n%s", out)
 	}

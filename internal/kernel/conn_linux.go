@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,8 +21,7 @@ const (
 
 // conn is an rtnetlink socket bound to a namespace. It is for one goroutine.
 type conn struct {
-	nl       *netlink.Conn
-	raw      syscall.RawConn
+	socket
 	sequence uint32
 	in       []byte // from common.buffers
 	out      []byte
@@ -47,30 +43,29 @@ func (o *common) buffer() []byte {
 	return make([]byte, receiveBuffer)
 }
 
-// dial opens a socket in the namespace with descriptor fd; 0 is the process's own.
-func dial(fd int, o *common) (*conn, error) {
-	nl, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{NetNS: fd, Strict: true})
+// dial opens a socket in a space.
+func dial(sp *space) (c *conn, err error) {
+	err = sp.visit(func() error {
+		c, err = dialHere(sp.common)
+		return err
+	})
+	return c, err
+}
+
+// dialHere opens a socket in the namespace of the calling thread.
+func dialHere(o *common) (*conn, error) {
+	sock, err := openSocket(unix.NETLINK_ROUTE, unix.NETLINK_CAP_ACK, unix.NETLINK_EXT_ACK, unix.NETLINK_GET_STRICT_CHK)
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	c := &conn{nl: nl, common: o}
-	if err := nl.SetOption(netlink.CapAcknowledge, true); err != nil {
-		nl.Close()
-		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
-	}
-	if c.raw, err = nl.SyscallConn(); err != nil {
-		nl.Close()
-		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
-	}
-	c.in = o.buffer()
-	return c, nil
+	return &conn{socket: sock, in: o.buffer(), common: o}, nil
 }
 
 func (c *conn) close() error {
 	b := c.in
 	c.in = nil
 	c.common.buffers.Put(&b)
-	return c.nl.Close()
+	return c.socket.close()
 }
 
 // socketError is a system call on a socket to the kernel that failed. It does not unwrap to its number, which says nothing
@@ -134,12 +129,7 @@ const kindGet = 2
 
 // write sends the batch. The kernel executes it before the call returns.
 func (c *conn) write() error {
-	var err error
-	werr := c.raw.Write(func(fd uintptr) bool {
-		_, err = unix.Write(int(fd), c.out)
-		return !errors.Is(err, unix.EAGAIN)
-	})
-	if err = errors.Join(werr, err); err != nil {
+	if err := c.socket.send(c.out); err != nil {
 		c.broken = true
 		return &socketError{"send to the kernel", err}
 	}
@@ -213,27 +203,15 @@ var errInterrupted = errors.New("the table changed while it was read")
 // read receives one datagram. The kernel answers before a write returns, so it almost never waits; when it
 // does, ctx ends it.
 func (c *conn) read(ctx context.Context) ([]byte, error) {
-	var (
-		n      int
-		err    error
-		waited func() bool
-	)
-	rerr := c.raw.Read(func(fd uintptr) bool {
-		n, err = unix.Read(int(fd), c.in)
-		if !errors.Is(err, unix.EAGAIN) {
-			return true
+	n, err := c.receive(c.in)
+	for errors.Is(err, unix.EAGAIN) {
+		if err := c.wait(ctx); err != nil {
+			c.broken = true
+			return nil, err
 		}
-		if waited == nil && ctx.Done() != nil {
-			waited = context.AfterFunc(ctx, func() { c.nl.SetReadDeadline(time.Unix(1, 0)) })
-		}
-		return false
-	})
-	if waited != nil && !waited() {
-		// The deadline that ended the wait stays on the socket.
-		c.broken = true
-		return nil, context.Cause(ctx)
+		n, err = c.receive(c.in)
 	}
-	if err = errors.Join(rerr, err); err != nil {
+	if err != nil {
 		return nil, &socketError{"receive from the kernel", err}
 	}
 	if n == len(c.in) {

@@ -157,7 +157,7 @@ func waitTracked(t *testing.T, ns *netns.Handle, want []string) {
 // trackedUDP lists the UDP entries by destination, in the order of the test's list.
 func trackedUDP(t *testing.T, ns *netns.Handle) []string {
 	t.Helper()
-	c, err := dialFilter(ns)
+	c, err := dialFilter(&space{ns: ns})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestForgetFlowsFiltersInTheKernel(t *testing.T) {
 	send(t, n.pod, "192.0.2.1:5005")
 	send(t, n.pod, "192.0.2.1:5006")
 	waitTracked(t, n.host, []string{"udp 192.0.2.1:5005", "udp 192.0.2.1:5006"})
-	c, err := dialFilter(n.host)
+	c, err := dialFilter(&space{ns: n.host})
 	if err != nil {
 		t.Fatal(err)
 	}

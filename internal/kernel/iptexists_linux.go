@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,14 +28,14 @@ func (k *Kernel) iptExists(ctx context.Context, family, table string, chains []s
 
 // legacyExists reports whether a table of the legacy iptables is in use.
 func (k *Kernel) legacyExists(family, table string) (bool, error) {
-	file := "/proc/thread-self/net/ip_tables_names"
+	file := "ip_tables_names"
 	if family == "ip6" {
-		file = "/proc/thread-self/net/ip6_tables_names"
+		file = "ip6_tables_names"
 	}
 	var names []byte
 	err := k.host.do(func() error {
 		var err error
-		names, err = readFile(file)
+		names, err = readFile(filepath.Join(k.host.procNet(), file))
 		return err
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -93,7 +93,7 @@ func (k *Kernel) ruleset() (*ruleset, error) {
 	k.rulesMu.Lock()
 	defer k.rulesMu.Unlock()
 	if k.rules == nil {
-		r, err := openRuleset(k.host.ns)
+		r, err := openRuleset(k.host)
 		if err != nil {
 			return nil, err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/cleat-cni/cleat/netstate"
 )
 
-// announced calls f for each of the pod's links that this call made to tell their neighbours who they are, with its end on the host.
-func (c *change) announced(ctx context.Context, f func(pod, host *netstate.Link, d *device) error) error {
+// announcing calls f for each of the pod's links that this call made to tell their neighbours who they are, with its end on the host.
+func (c *change) announcing(ctx context.Context, f func(pod, host *netstate.Link, d *device) error) error {
 	for i := range c.state.Links {
 		l := &c.state.Links[i]
 		if l.Place != netstate.Pod || l.Kind != kindVeth || !l.ARPNotify || l.Down {
@@ -41,10 +41,10 @@ func (c *change) announced(ctx context.Context, f func(pod, host *netstate.Link,
 	return nil
 }
 
-// awaitCarrier looks at the host's ends of what is to be announced. The kernel (Linux 6.8) then does at once what it puts off when a carrier
+// awaitCarrier looks at the host's ends of what neighbours are to reach at once. The kernel (Linux 6.8) then does at once what it puts off when a carrier
 // comes: till then a bridge passes nothing on from the port.
 func (c *change) awaitCarrier(ctx context.Context, b *batch) error {
-	return c.announced(ctx, func(_, host *netstate.Link, _ *device) error {
+	return c.announcing(ctx, func(_, host *netstate.Link, _ *device) error {
 		d, err := c.device(ctx, host.Ref())
 		if err == nil {
 			*b = append(*b, lookAt(d, host))
@@ -62,7 +62,10 @@ func lookAt(d *device, l *netstate.Link) *request {
 // announce has the pod tell its neighbours its addresses: some may know them as another's. The kernel does so (arp_notify, ndisc_notify) when
 // a link comes up, which here is before its way out is open, and when its hardware address is set, though it is what it was.
 func (c *change) announce(ctx context.Context, b *batch) error {
-	return c.announced(ctx, func(l, _ *netstate.Link, d *device) error {
+	return c.announcing(ctx, func(l, _ *netstate.Link, d *device) error {
+		if l.Known && !c.isStrange(l) {
+			return nil
+		}
 		mac := l.MAC
 		if mac == "" {
 			conn, err := c.conn(netstate.Pod)
@@ -81,6 +84,49 @@ func (c *change) announce(ctx context.Context, b *batch) error {
 		}
 		*b = append(*b, lookAt(d, l), &request{kind: unix.RTM_SETLINK, body: m, object: l, step: "announce it"})
 		return nil
+	})
+}
+
+// askNeighbours asks whether the host knows the addresses of links that are said to be known by another MAC: then a foreign program gave
+// them to somebody, and the pod's neighbours have to be told.
+func (c *change) askNeighbours(ctx context.Context, b *batch) error {
+	return c.announcing(ctx, func(l, _ *netstate.Link, _ *device) error {
+		if !l.Known {
+			return nil
+		}
+		for _, a := range c.state.Addrs {
+			if a.Place != netstate.Pod || a.Dev != l.Name {
+				continue
+			}
+			ip := a.Prefix.Addr()
+			for _, at := range c.state.Addrs {
+				if at.Place != netstate.Host || !at.Prefix.Contains(ip) {
+					continue
+				}
+				d, err := c.device(ctx, netstate.Ref{Place: netstate.Host, Name: at.Dev})
+				if err != nil {
+					return err
+				}
+				r, seen := askNeighbour(&netstate.Neighbour{Place: netstate.Host, Dev: at.Dev, Addr: ip}, d.index)
+				given := r.reply
+				r.accept = isMissing
+				r.reply = func(kind uint16, body []byte) {
+					given(kind, body)
+					if seen.mac != l.MAC {
+						c.strange = append(c.strange, ip)
+					}
+				}
+				*b = append(*b, r)
+			}
+		}
+		return nil
+	})
+}
+
+// isStrange reports whether the host knows an address of l as another's.
+func (c *change) isStrange(l *netstate.Link) bool {
+	return slices.ContainsFunc(c.state.Addrs, func(a netstate.Addr) bool {
+		return a.Place == netstate.Pod && a.Dev == l.Name && slices.Contains(c.strange, a.Prefix.Addr())
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 // connections lists the UDP entries of the host: source, destination and who answers.
 func connections(t *testing.T, ns *netns.Handle) []string {
 	t.Helper()
-	c, err := dialFilter(ns)
+	c, err := dialFilter(&space{ns: ns})
 	if err != nil {
 		t.Fatal(err)
 	}

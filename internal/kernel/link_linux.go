@@ -19,6 +19,7 @@ const (
 	addrGenModeNone      = 1
 	ipv4DevconfARPNotify = 22
 	inet6Conf            = 2  // IFLA_INET6_CONF
+	ipv6ConfDisable      = 26 // DEVCONF_DISABLE_IPV6
 	ipv6ConfAddrGenMode  = 47 // DEVCONF_ADDR_GEN_MODE
 )
 
@@ -148,7 +149,7 @@ func (d *device) parseFamilies(b []byte) {
 			case family == unix.AF_INET6 && kind == inet6Conf:
 				// The attribute of the mode itself is left out together with the statistics.
 				if at := ipv6ConfAddrGenMode * 4; len(v) >= at+4 {
-					d.noIPv6 = native.Uint32(v[at:]) == addrGenModeNone
+					d.noIPv6 = native.Uint32(v[ipv6ConfDisable*4:]) != 0 || native.Uint32(v[at:]) == addrGenModeNone
 				}
 			case family == unix.AF_INET && kind == unix.IFLA_INET_CONF:
 				// An array of 32-bit values; number n is the element n-1.

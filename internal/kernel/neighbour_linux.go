@@ -91,22 +91,28 @@ func (w *work) neighbour(ctx context.Context, n *netstate.Neighbour, index int32
 
 // neighbour asks for one entry (Linux 5.0); nil if there is none.
 func (c *conn) neighbour(ctx context.Context, n *netstate.Neighbour, index int32) (*seenNeighbour, error) {
-	var seen *seenNeighbour
-	r := &request{kind: unix.RTM_GETNEIGH, body: neighbourMessage(index, n.Addr.Unmap(), 0), object: n, step: "look up",
+	r, seen := askNeighbour(n, index)
+	err := c.run1(ctx, r)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	return seen, err
+}
+
+// askNeighbour asks for one entry (Linux 5.0); the reply is written to seen.
+func askNeighbour(n *netstate.Neighbour, index int32) (r *request, seen *seenNeighbour) {
+	seen = &seenNeighbour{}
+	r = &request{kind: unix.RTM_GETNEIGH, body: neighbourMessage(index, n.Addr.Unmap(), 0), object: n, step: "look up",
 		reply: func(_ uint16, b []byte) {
 			if len(b) < unix.SizeofNdMsg {
 				return
 			}
-			seen = &seenNeighbour{permanent: native.Uint16(b[8:])&unix.NUD_PERMANENT != 0}
+			seen.permanent = native.Uint16(b[8:])&unix.NUD_PERMANENT != 0
 			for kind, v := range attributes(b[unix.SizeofNdMsg:]) {
 				if kind == unix.NDA_LLADDR {
 					seen.mac = net.HardwareAddr(v).String()
 				}
 			}
 		}}
-	err := c.run1(ctx, r)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	return seen, err
+	return r, seen
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -25,17 +24,17 @@ type ruleset struct {
 	mu       sync.Mutex
 	conn     *filterConn
 	answered bool // the kernel has nf_tables
-	// known are tables, by their declaration, whose rules were all there when last looked at.
-	known map[string]bool
+	// known are tables whose rules were all there when last looked at.
+	known []netstate.Table
 }
 
-// openRuleset opens the ruleset of ns.
-func openRuleset(ns *netns.Handle) (*ruleset, error) {
-	conn, err := dialFilter(ns)
+// openRuleset opens the ruleset of a space.
+func openRuleset(sp *space) (*ruleset, error) {
+	conn, err := dialFilter(sp)
 	if err != nil {
 		return nil, err
 	}
-	return &ruleset{conn: conn, known: map[string]bool{}}, nil
+	return &ruleset{conn: conn}, nil
 }
 
 func (r *ruleset) close() error {
@@ -191,7 +190,7 @@ func (r *ruleset) addSteady(ctx context.Context, tables []netstate.Table, want [
 	case err == nil:
 		return true, nil
 	case errors.Is(err, unix.ENOENT):
-		clear(r.known)
+		r.known = nil
 		return false, nil
 	case errors.Is(err, unix.EEXIST):
 		return false, nil
@@ -203,8 +202,7 @@ func (r *ruleset) addSteady(ctx context.Context, tables []netstate.Table, want [
 // another version made, or another configuration, has the sets but may lack a rule, and adding
 // elements wouldn't show it.
 func (r *ruleset) isKnown(ctx context.Context, t netstate.Table) (bool, error) {
-	text := declaration(t)
-	if r.known[text] {
+	if r.knows(t) {
 		return true, nil
 	}
 	family, err := familyNumber(t.Family)
@@ -229,14 +227,14 @@ func (r *ruleset) isKnown(ctx context.Context, t netstate.Table) (bool, error) {
 		}
 	}
 	if len(seen.rules) > 0 {
-		r.known[text] = true
+		r.known = append(r.known, t)
 	}
 	return len(seen.rules) > 0, nil
 }
 
-// declaration is the text of a table with all that it holds.
-func declaration(t netstate.Table) string {
-	return netstate.State{Tables: []netstate.Table{t}}.String()
+// knows reports whether a table was found right in just this form.
+func (r *ruleset) knows(t netstate.Table) bool {
+	return slices.ContainsFunc(r.known, func(o netstate.Table) bool { return sameTable(o, t) })
 }
 
 // elementChange is what a transaction did to elements.
@@ -258,7 +256,9 @@ func (r *ruleset) addCarefully(ctx context.Context, tables []netstate.Table, wan
 			return elementChange{}, err
 		}
 		for _, t := range tables {
-			r.known[declaration(t)] = true
+			if !r.knows(t) {
+				r.known = append(r.known, t)
+			}
 		}
 		return done, nil
 	}

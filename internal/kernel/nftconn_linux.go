@@ -9,7 +9,6 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/cleat-cni/cleat/internal/netns"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -25,7 +24,7 @@ var errRace = errors.New("ruleset changed meanwhile")
 //
 // It is not safe for concurrent use.
 type filterConn struct {
-	fd  int
+	socket
 	seq uint32
 	buf []byte
 
@@ -62,12 +61,13 @@ const (
 	receiveSize = 64 << 10
 )
 
-// dialFilter opens a socket in the namespace of ns.
-func dialFilter(ns *netns.Handle) (*filterConn, error) {
-	c := &filterConn{buf: make([]byte, receiveSize)}
-	err := ns.Do(func() error {
-		var err error
-		c.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+// dialFilter opens a socket in a space.
+func dialFilter(sp *space) (*filterConn, error) {
+	// A cap keeps the kernel from sending a failed transaction back to us; extended
+	// acknowledgements say in words what was wrong.
+	var sock socket
+	err := sp.visit(func() (err error) {
+		sock, err = openSocket(unix.NETLINK_NETFILTER, unix.NETLINK_CAP_ACK, unix.NETLINK_EXT_ACK)
 		return err
 	})
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
@@ -76,23 +76,11 @@ func dialFilter(ns *netns.Handle) (*filterConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netfilter socket: %w", err)
 	}
-	// A cap keeps the kernel from sending a failed transaction back to us; extended
-	// acknowledgements say in words what was wrong.
-	for _, option := range []int{unix.NETLINK_CAP_ACK, unix.NETLINK_EXT_ACK} {
-		if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, option, 1); err != nil {
-			c.close()
-			return nil, fmt.Errorf("set up netfilter socket: %w", err)
-		}
-	}
-	if err := unix.Bind(c.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		c.close()
-		return nil, fmt.Errorf("bind netfilter socket: %w", err)
-	}
-	return c, nil
+	return &filterConn{socket: sock, buf: make([]byte, receiveSize)}, nil
 }
 
 func (c *filterConn) close() error {
-	if err := unix.Close(c.fd); err != nil {
+	if err := c.socket.close(); err != nil {
 		return fmt.Errorf("close netfilter socket: %w", err)
 	}
 	return nil
@@ -113,17 +101,8 @@ func (c *filterConn) frame(b []byte, m filterMessage, resource uint16) []byte {
 	return append(b, make([]byte, -len(b)&3)...)
 }
 
-// send sends a datagram. One that is longer than the socket allows makes room first.
 func (c *filterConn) send(b []byte) error {
-	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
-	err := unix.Sendto(c.fd, b, 0, to)
-	if errors.Is(err, unix.EMSGSIZE) {
-		if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 2*len(b)); err != nil {
-			return fmt.Errorf("make room for %d bytes: %w", len(b), err)
-		}
-		err = unix.Sendto(c.fd, b, 0, to)
-	}
-	if err != nil {
+	if err := c.socket.send(b); err != nil {
 		return &socketError{"send to netfilter", err}
 	}
 	return nil
@@ -133,10 +112,7 @@ func (c *filterConn) send(b []byte) error {
 // has all. Replies to earlier messages are passed over.
 func (c *filterConn) receive(first, last uint32, got func(netlink.Message) (all bool, err error)) error {
 	for {
-		n, _, err := unix.Recvfrom(c.fd, c.buf, unix.MSG_DONTWAIT)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
+		n, err := c.socket.receive(c.buf)
 		if err != nil {
 			// EAGAIN would be a kernel that owes an answer; ENOBUFS one that dropped it.
 			return &socketError{"receive from netfilter", err}

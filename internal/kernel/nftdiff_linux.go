@@ -43,7 +43,7 @@ func (r *ruleset) tryDiff(ctx context.Context, tables []netstate.Table, want []w
 		for _, o := range t.Objects() {
 			if have := seen.find(o); have != o.String() {
 				out = append(out, netstate.Difference{Object: o.Key(), Want: o.String(), Have: have})
-				clear(r.known) // whoever repairs it must not rely on what was there
+				r.known = nil // whoever repairs it must not rely on what was there
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func nftProgram(t testing.TB, ns *netns.Handle, stdin string, args ...string) st
 // openTestRuleset opens a ruleset, on a kernel that has all that tables of ours need.
 func openTestRuleset(t testing.TB, ns *netns.Handle) *ruleset {
 	t.Helper()
-	probe, err := openRuleset(sandbox.Namespace(t))
+	probe, err := openRuleset(&space{ns: sandbox.Namespace(t)})
 	if err == nil {
 		_, err = probe.apply(t.Context(), testState(1), nobodyLives)
 		err = errors.Join(err, probe.close())
@@ -49,7 +49,7 @@ func openTestRuleset(t testing.TB, ns *netns.Handle) *ruleset {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := openRuleset(ns)
+	r, err := openRuleset(&space{ns: ns})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,6 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 	if err := context.Cause(ctx); err != nil {
 		return netstate.Facts{}, err
 	}
-	s.openAhead()
 	w := s.begin()
 	defer w.end()
 	var f netstate.Facts
@@ -82,7 +81,7 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		return f, err
 	}
 	if q.PodID && s.pod != nil {
-		cookie, err := s.pod.ns.Cookie()
+		cookie, err := s.pod.cookie()
 		if err != nil {
 			return f, err
 		}

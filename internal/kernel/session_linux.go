@@ -73,13 +73,6 @@ type work struct {
 	trusted bool
 }
 
-// openAhead opens the pod's socket while the caller does something else: it looks at the host, or makes links.
-func (s *Session) openAhead() {
-	if s.pod != nil {
-		s.pod.openAhead()
-	}
-}
-
 func (s *Session) begin() *work {
 	return &work{s: s, conns: map[netstate.Place]*conn{}, devices: map[netstate.Ref]*device{}}
 }

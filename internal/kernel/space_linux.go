@@ -23,32 +23,11 @@ type space struct {
 
 	mu      sync.Mutex
 	idle    []*conn
-	ahead   chan opened // gives the socket that is being opened, if one is
 	notices *notices
+	dialed  bool // a socket was opened
 	closed  bool
 
 	deletions deletions
-}
-
-// opened is what came of opening a socket.
-type opened struct {
-	conn *conn
-	err  error
-}
-
-// openAhead begins to open the socket that conn will be asked for, unless one is there.
-func (sp *space) openAhead() {
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	if sp.closed || sp.ahead != nil || len(sp.idle) > 0 {
-		return
-	}
-	ahead := make(chan opened, 1)
-	sp.ahead = ahead
-	go func() {
-		c, err := dial(sp.fd(), sp.common)
-		ahead <- opened{c, err}
-	}()
 }
 
 // conn takes a socket; put gives it back.
@@ -60,14 +39,9 @@ func (sp *space) conn() (*conn, error) {
 		sp.mu.Unlock()
 		return c, nil
 	}
-	ahead := sp.ahead
-	sp.ahead = nil
+	sp.dialed = true
 	sp.mu.Unlock()
-	if ahead != nil {
-		o := <-ahead
-		return o.conn, o.err
-	}
-	return dial(sp.fd(), sp.common)
+	return dial(sp)
 }
 
 func (sp *space) put(c *conn) {
@@ -100,12 +74,54 @@ func (sp *space) fd() int {
 	return sp.ns.FD()
 }
 
-// do runs f on a thread inside the space, for files below /proc/sys.
-func (sp *space) do(f func() error) error {
+// cookie is the number of the namespace; 0 on a kernel that gives none (before Linux 5.14).
+func (sp *space) cookie() (uint64, error) {
+	var cookie uint64
+	err := sp.with(func(c *conn) error {
+		var err error
+		cookie, err = unix.GetsockoptUint64(int(c.socket), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+		if errors.Is(err, unix.ENOPROTOOPT) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read cookie of namespace: %w", err)
+	}
+	return cookie, nil
+}
+
+// visit runs f on a thread inside the space.
+func (sp *space) visit(f func() error) error {
 	if sp.own {
 		return f()
 	}
 	return sp.ns.Do(f)
+}
+
+// do is visit for files below /proc. Who is there for the first time also opens the socket that will be asked for.
+func (sp *space) do(f func() error) error {
+	return sp.visit(func() error {
+		sp.mu.Lock()
+		first := !sp.dialed
+		sp.dialed = true
+		sp.mu.Unlock()
+		if first {
+			if c, err := dialHere(sp.common); err == nil { // who asks for one is told otherwise
+				sp.put(c)
+			}
+		}
+		return f()
+	})
+}
+
+// procNet is the folder of what the kernel tells of the space's network, for a thread inside it. It finds that of the main thread, which
+// [netns.Handle.Do] never moves, in less time than that of a thread it has not met.
+func (sp *space) procNet() string {
+	if sp.own {
+		return "/proc/self/net"
+	}
+	return "/proc/thread-self/net"
 }
 
 // close closes the sockets, not the namespace's handle. A socket on which a deletion is under way is closed when the
@@ -119,13 +135,6 @@ func (sp *space) close() error {
 		errs = append(errs, c.close())
 	}
 	sp.idle = nil
-	if sp.ahead != nil {
-		// Nobody asked for it, so that an error is none.
-		if o := <-sp.ahead; o.err == nil {
-			errs = append(errs, o.conn.close())
-		}
-		sp.ahead = nil
-	}
 	if sp.notices != nil {
 		errs = append(errs, sp.notices.close())
 		sp.notices = nil

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,51 @@ func (c *change) setSysctlsOf(p netstate.Place, list []netstate.Sysctl) error {
 	return err
 }
 
+// disableIPv6 turns IPv6 off on what is made for the owner and has no use for it, before it comes up. It then says nothing of its own, and
+// the kernel keeps no routes for it, all of which it looks through when any link comes up. Where /proc can't be written to, the message
+// that turns its address off must do.
+func (c *change) disableIPv6(ctx context.Context) error {
+	for _, p := range []netstate.Place{netstate.Host, netstate.Pod} {
+		var list []*device
+		for _, l := range c.state.Links {
+			// What an ifb takes in goes on to the link that it came by: nobody is behind it.
+			unused := (l.NoIPv6 || l.Kind == kindIFB) && !l.Shared && !c.usesIPv6(l)
+			if d := c.devices[l.Ref()]; l.Place == p && unused && d != nil && d.made {
+				list = append(list, d)
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		sp, err := c.s.space(p)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		err = sp.do(func() error {
+			for _, d := range list {
+				d.noIPv6 = writeFile(procSys+"/net/ipv6/conf/"+d.name+"/disable_ipv6", "1") == nil
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usesIPv6 reports whether the state has an address or a route of IPv6 on l.
+func (c *change) usesIPv6(l netstate.Link) bool {
+	return slices.ContainsFunc(c.state.Addrs, func(a netstate.Addr) bool {
+		return a.Place == l.Place && a.Dev == l.Name && a.Prefix.Addr().Is6()
+	}) || slices.ContainsFunc(c.state.Routes, func(r netstate.Route) bool {
+		return r.Place == l.Place && r.Dev == l.Name && r.Dst.Addr().Is6()
+	})
+}
+
 // restoreSysctls writes values back, the last first. A value whose interface is gone needs none.
 func restoreSysctls(before []netstate.Sysctl) error {
 	var errs []error
@@ -121,12 +167,12 @@ func readFile(path string) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	// What a sysctl holds is given at once, by one read; the longest are lists of ports.
-	b := make([]byte, 4096)
-	n, err := unix.Read(fd, b)
+	var b [4096]byte
+	n, err := unix.Read(fd, b[:])
 	if err != nil {
 		return nil, err
 	}
-	return b[:n], nil
+	return bytes.Clone(b[:n]), nil
 }
 
 func writeSysctl(s netstate.Sysctl) error {
@@ -134,15 +180,20 @@ func writeSysctl(s netstate.Sysctl) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return sysctlError(s, "write", err)
-	}
-	_, err = f.WriteString(s.Value)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := writeFile(path, s.Value); err != nil {
 		return sysctlError(s, "write "+s.Value, err)
 	}
 	return nil
+}
+
+// writeFile writes a short file that is there, by one call.
+func writeFile(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(text))
+	return errors.Join(err, unix.Close(fd))
 }
 
 // sysctlPath refuses names that lead out of /proc/sys.

@@ -92,8 +92,9 @@ func (c *change) createVeth(ctx context.Context, a, b *netstate.Link) error {
 	return nil
 }
 
-// putEnd adds name, MTU, length of the queue and MAC of an end. The MAC is always chosen here: one that the kernel chose counts as random,
-// and udev replaces it.
+// putEnd adds name, MTU, queues and MAC of an end. The MAC is always chosen here: one that the kernel chose counts as random,
+// and udev replaces it. Left to itself the kernel (Linux 5.14) makes a queue for each processor that there might be, with its files in
+// /sys, and takes all but the first out of use again, which on a large machine takes longer than all the rest.
 func putEnd(m *message, l, other *netstate.Link) error {
 	m.text(unix.IFLA_IFNAME, l.Name)
 	mtu := l.MTU
@@ -103,6 +104,8 @@ func putEnd(m *message, l, other *netstate.Link) error {
 	if mtu != 0 {
 		m.u32(unix.IFLA_MTU, uint32(mtu))
 	}
+	m.u32(unix.IFLA_NUM_TX_QUEUES, 1)
+	m.u32(unix.IFLA_NUM_RX_QUEUES, 1)
 	if l.TxQLen != 0 {
 		m.u32(unix.IFLA_TXQLEN, uint32(max(l.TxQLen, 0)))
 	}

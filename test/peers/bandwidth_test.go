@@ -114,7 +114,7 @@ func limitsOf(t *testing.T, result []byte, bridge string) string {
 	all = strings.NewReplacer("\\", "\n").Replace(all)
 	var (
 		kept    []string
-		passing = regexp.MustCompile(`^\d+: |bw\d+|index \d+|link-netns \S+|link-netnsid \d+|qlen \d+|flowid \S+|ref \d+|bind \d+|@\S+|\*|not_in_hw|terminal`)
+		passing = regexp.MustCompile(`^\d+: |bw\d+|index \d+|link-netns \S+|link-netnsid \d+|qlen \d+|flowid \S+|ref \d+|refcnt \d+|bind \d+|@\S+|\*|not_in_hw|terminal`)
 		burst   = regexp.MustCompile(`burst (\d{4})\d*b`) // the reference rounds to microseconds
 	)
 	for line := range strings.Lines(all) {

@@ -203,6 +203,9 @@ func (w *twin) name(result []byte) {
 var changing = regexp.MustCompile(
 	`ifindex|link_index|link_netnsid|_timer$|designated|_id$|ifalias|^/link$|group_addr|broadcast|permaddr`)
 
+// queues are numbers of a link's queues.
+var queues = regexp.MustCompile(`^/num_[rt]x_queues$`)
+
 // lookAt notes an interface, its addresses, routes and sysctls.
 func (w *twin) lookAt(ns *netns.Handle, role, name string) {
 	w.t.Helper()
@@ -215,6 +218,9 @@ func (w *twin) lookAt(ns *netns.Handle, role, name string) {
 		return list
 	}
 	for path, value := range leaves("", map[string]any(decode("ip -d -j link show dev " + name)[0])) {
+		if queues.MatchString(path) && value != "1" {
+			value = "one a processor"
+		}
 		if !changing.MatchString(path) {
 			w.note(value, "link %s %s", role, path[1:])
 		}
