@@ -213,9 +213,9 @@ func (p *pair) turn(i int) {
 // ratio is how often the floor goes into an ADD, by the medians.
 func (p *pair) ratio() float64 { return float64(p.adds.Median()) / float64(p.low.Median()) }
 
-// TestChainIsNearTheFloor: an ADD of the chain takes at most three times what the kernel itself takes for it, by the medians.
+// TestChainIsNearTheFloor: an ADD of the chain takes at most two and a half times what the kernel itself takes for it, by the medians.
 func TestChainIsNearTheFloor(t *testing.T) {
-	const turns, most = 25, 3
+	const turns, most = 25, 2.5
 	for range tries(t) {
 		p := newPair(t)
 		for i := range turns {
@@ -226,7 +226,7 @@ func TestChainIsNearTheFloor(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("an ADD takes more than %d times the floor", most)
+	t.Errorf("an ADD takes more than %.1f times the floor", most)
 }
 
 // tries is how often a time is taken: what else runs on the machine may meet the one side more than the other, and one quiet try of

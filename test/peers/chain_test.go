@@ -16,17 +16,18 @@ type chain struct {
 	firewall             string // "" is the plugin's default
 }
 
-// conf is the list, with leases and what tuning keeps below dir.
+// conf is the list, with leases below dir, and what tuning keeps below /run, as by default.
 func (c chain) conf(t *testing.T, dir string) []byte {
 	t.Helper()
 	firewall := map[string]any{"type": "firewall"}
 	if c.firewall != "" {
 		firewall["backend"] = c.firewall
 	}
-	tuned := filepath.Join(dir, "tuning") // the reference makes one that it can't enter without being root
-	if err := os.MkdirAll(tuned, 0o700); err != nil {
+	tuned, err := os.MkdirTemp("/run/cleat", "tuning") // the reference makes one that it can't enter without being root
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.RemoveAll(tuned) })
 	data, err := json.Marshal(map[string]any{"cniVersion": "1.0.0", "name": c.name, "plugins": []any{
 		map[string]any{"type": "bridge", "bridge": c.bridge, "isGateway": true, "isDefaultGateway": true, "hairpinMode": true,
 			"ipMasq": true, "ipMasqBackend": c.backend, "mtu": 1500,

@@ -100,7 +100,7 @@ func newOurs(t *testing.T, c chain) attacher {
 	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{},
 		Mode: builtin.BuiltinOnly})
 	dir := t.TempDir()
-	cni, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", LockDir: dir + "/lock", Runner: run})
+	cni, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", Runner: run})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +137,11 @@ func median(turns []time.Duration) time.Duration {
 func (s *times) ratio() float64 { return float64(median(s.reference)) / float64(median(s.ours)) }
 
 // TestVersus: Cleat in this process against the reference's library in its own: the chain's ADD and DEL, turn by turn, in one run, on
-// hosts whose chain FORWARD drops. With nftables ours is at least 12 times as fast, whatever backends the reference uses; that is
+// hosts whose chain FORWARD drops. With nftables ours is at least 25 times as fast, whatever backends the reference uses; that is
 // asked for where times count.
 func TestVersus(t *testing.T) {
 	p := build(t)
-	const want, tries = 12, 3 // the aim is 25, which DEL keeps and ADD does not yet: docs/performance.md
+	const want, tries = 25, 3
 	dropForwarded(t, nil)
 	for i, tc := range []struct {
 		name            string
