@@ -15,10 +15,10 @@ CRASH     ?= -crash.chains=all -crash.time=0 -crash.kills=500 -crash.rounds=20 -
 N         ?= 2000
 RELIABILITY ?= -reliability.every -reliability.rounds=50 -reliability.walks=20 -reliability.steps=200
 
-.PHONY: help demo build test check bench bench1 install race uml fuzz crash soak reliability interop fmt vet staticcheck fix cross tidy generated clean
+.PHONY: help demo build test check bench bench1 install race test-uml fuzz crash soak reliability interop fmt vet staticcheck fix cross tidy generated clean
 
 help: ## this list
-	@sed -n 's/^\([a-z0-9]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t what; do printf '  make %-12s %s\n' "$$t" "$$what"; done
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t what; do printf '  make %-12s %s\n' "$$t" "$$what"; done
 
 demo: build ## two pods on a bridge with a published port, in scratch namespaces
 	@scripts/setup demo
@@ -64,9 +64,9 @@ race: ## all tests with the race detector
 	@scripts/setup test
 	@GORACE=atexit_sleep_ms=0 $(GO) test -race -json -exec $(SANDBOX) $(PACKAGES) | $(SUM)
 
-uml: ## what needs another kernel, in user-mode Linux
+test-uml: ## what needs another kernel, in user-mode Linux: scripts/uml says what
 	@scripts/setup uml
-	@CLEAT_UML=/ $(GO) test -json -count=1 ./test/uml | $(SUM)
+	@scripts/uml | $(SUM)
 
 interop: ## our plugins under the reference runtime and the reverse, and under containerd and podman
 	@scripts/setup peers

@@ -1,3 +1,3 @@
-// Package uml runs tests in user-mode Linux, by uml.sh: what depends on a kernel that the machine may not have. That is control groups of
-// version 2 alone, as newer distributions have them; most machines of CI have both versions.
+// Package uml tests uml.sh, by which tests run in user-mode Linux: that what runs there is told of as if it ran here, and that a
+// machine leaves nothing behind, however it ends. Which tests need that kernel is in scripts/uml.
 package uml
