@@ -30,11 +30,11 @@ func (c *CNI) AddNetworkList(ctx context.Context, list *NetworkConfigList, rt *R
 	if err := c.checkAdd(op); err != nil {
 		return nil, op.wrap("add", err)
 	}
-	l, err := c.lock(ctx, op.rt.ContainerID)
+	release, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
 		return nil, op.wrap("add", err)
 	}
-	defer unlock(l)
+	defer release()
 	result, err := c.add(ctx, op, cookie)
 	if err != nil {
 		return nil, op.wrap("add", err)

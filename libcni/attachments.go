@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cleat-cni/cleat/cni"
-	"github.com/cleat-cni/cleat/internal/filelock"
 )
 
 // AttachmentState says how an attachment stands.
@@ -142,13 +141,17 @@ func (c *CNI) state(e *entry, a *NetworkAttachment) AttachmentState {
 	}
 }
 
-// locked reports whether an operation on the container is running; true where that can't be learned.
+// locked reports whether an operation on the container is running, maybe the one that this process is part of; true where that can't
+// be learned.
 func (c *CNI) locked(containerID string) bool {
-	l, err := filelock.Try(c.containerLock(containerID))
+	if c.isHeld(lockIndex(containerID)) {
+		return true
+	}
+	release, err := c.tryLock(containerID)
 	if err != nil {
 		return true
 	}
-	unlock(l)
+	release()
 	return false
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/cleat-cni/cleat/cni"
-	"github.com/cleat-cni/cleat/internal/filelock"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -29,15 +27,16 @@ const (
 // defaultUndoTimeout bounds the undoing of a failed ADD.
 const defaultUndoTimeout = 20 * time.Second
 
-// lockCount is the number of operation locks. All processes that share a lock folder must agree on it.
-const lockCount = 256
-
 // Config configures a [CNI].
 type Config struct {
-	PluginDirs []string     // required to run anything: searched in order, and passed on as CNI_PATH
-	StateDir   string       // default DefaultStateDir
-	LockDir    string       // default DefaultLockDir; one for all that share StateDir
-	Runner     Runner       // default: an ExecRunner with Stderr
+	PluginDirs []string // required to run anything: searched in order, and passed on as CNI_PATH
+	StateDir   string   // default DefaultStateDir
+	LockDir    string   // one for all that share StateDir; default DefaultLockDir, with another StateDir <StateDir>/cleat/lock
+	Runner     Runner   // default: an ExecRunner with Environ and Stderr
+	// Environ is the environment of this process, which plugins inherit; default os.Environ. Where CLEAT_OPERATION in it names a
+	// container, this process is part of an operation on that container, such as a plugin that runs other plugins, and does not
+	// wait for the end of it. Every plugin is started with the variable set.
+	Environ    []string
 	Log        *slog.Logger // default slog.Default
 	Stderr     io.Writer    // gets what plugins write to their standard error; default nobody. Errors quote the end of it either way
 	BestEffort bool         // DEL goes on with the next plugin after an error, instead of leaving the rest to a retry
@@ -61,6 +60,7 @@ type CNI struct {
 	now         func() time.Time
 	bootID      string
 	schema      int
+	within      string // what this process is part of an operation on: a container, allContainers, or "" for none
 }
 
 // New returns a CNI. It touches nothing; folders are made when the first attachment needs them.
@@ -75,7 +75,15 @@ func New(cfg Config) (*CNI, error) {
 	}
 	if c.lockDir == "" {
 		c.lockDir = DefaultLockDir
+		if c.store.dir != DefaultStateDir {
+			c.lockDir = filepath.Join(c.store.dir, "cleat", "lock")
+		}
 	}
+	environ := cfg.Environ
+	if environ == nil {
+		environ = os.Environ()
+	}
+	c.within = lookup(environ, operationVar)
 	for _, dir := range c.dirs {
 		if strings.ContainsRune(dir, os.PathListSeparator) {
 			return nil, cni.Errorf(cni.CodeInvalidEnvironment, "plugin folder %q: holds %q, which separates folders in CNI_PATH", dir, os.PathListSeparator)
@@ -85,7 +93,7 @@ func New(cfg Config) (*CNI, error) {
 		c.log = slog.Default()
 	}
 	if c.runner == nil {
-		c.runner = NewExecRunner(os.Environ(), cfg.Stderr)
+		c.runner = NewExecRunner(environ, cfg.Stderr)
 	}
 	if c.undoTimeout <= 0 {
 		c.undoTimeout = defaultUndoTimeout
@@ -217,54 +225,6 @@ func (c *CNI) findAll(list *NetworkConfigList) error {
 		}
 	}
 	return nil
-}
-
-// lock takes the operation lock of a container.
-func (c *CNI) lock(ctx context.Context, containerID string) (*filelock.Lock, error) {
-	l, err := filelock.Acquire(ctx, c.containerLock(containerID))
-	if err != nil {
-		return nil, operationLock(err, "another operation on container "+containerID)
-	}
-	return l, nil
-}
-
-func (c *CNI) containerLock(containerID string) string {
-	sum := sha256.Sum256([]byte(containerID))
-	return c.lockPath(int(sum[0]))
-}
-
-func (c *CNI) lockPath(i int) string {
-	return filepath.Join(c.lockDir, fmt.Sprintf("operation-%02x.lock", i))
-}
-
-// lockAll takes every operation lock, in one order everywhere, so that two that do can't wait for each other.
-func (c *CNI) lockAll(ctx context.Context) (release func(), err error) {
-	locks := make([]*filelock.Lock, 0, lockCount)
-	release = func() {
-		for _, l := range locks {
-			unlock(l)
-		}
-	}
-	for i := range lockCount {
-		l, err := filelock.Acquire(ctx, c.lockPath(i))
-		if err != nil {
-			release()
-			return nil, operationLock(err, "running operations")
-		}
-		locks = append(locks, l)
-	}
-	return release, nil
-}
-
-// unlock gives a lock back. It fails only where the descriptor is bad, and then there is no lock.
-func unlock(l *filelock.Lock) { _ = l.Release() }
-
-func operationLock(err error, what string) error {
-	code := cni.CodeIO
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		code = cni.CodeTryAgain
-	}
-	return cni.Errorf(code, "wait for %s: %w", what, err)
 }
 
 // named makes sure that an error says which plugin it is of.

@@ -29,11 +29,11 @@ func (c *CNI) DelNetworkList(ctx context.Context, list *NetworkConfigList, rt *R
 	if err := c.checkDel(op); err != nil {
 		return op.wrap("delete", err)
 	}
-	l, err := c.lock(ctx, op.rt.ContainerID)
+	release, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
 		return op.wrap("delete", err)
 	}
-	defer unlock(l)
+	defer release()
 	if err := c.del(ctx, op, c.store.find(op.key()), c.store.intent(op.key())); err != nil {
 		return op.wrap("delete", err)
 	}
@@ -174,11 +174,11 @@ func (c *CNI) DelAttachment(ctx context.Context, a *NetworkAttachment) error {
 	if k.network == "" || k.containerID == "" || k.ifName == "" {
 		return fmt.Errorf("delete by record %s: %w", a.File, cmp.Or(a.Err, errNoNames))
 	}
-	l, err := c.lock(ctx, k.containerID)
+	release, err := c.lock(ctx, k.containerID)
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", k, err)
 	}
-	defer unlock(l)
+	defer release()
 	if err := c.delRecorded(ctx, k, nil); err != nil {
 		return fmt.Errorf("delete %s: %w", k, err)
 	}

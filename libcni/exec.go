@@ -43,7 +43,7 @@ func (r *ExecRunner) Run(ctx context.Context, calls []Call) ([][]byte, error) {
 	}
 	out, err := pluginexec.Run(ctx, pluginexec.Command{
 		Path: path, Type: call.Type, Verb: call.Verb,
-		Env:   pluginexec.Environ(r.environ, call.variables()),
+		Env:   call.Environ(r.environ),
 		Stdin: call.Stdin(), Stderr: r.stderr,
 	})
 	if err != nil {
@@ -52,7 +52,12 @@ func (r *ExecRunner) Run(ctx context.Context, calls []Call) ([][]byte, error) {
 	return [][]byte{out}, nil
 }
 
-// variables are those that the specification names, all of them, so that none of the caller's own reaches the plugin.
+// Environ returns the environment of the plugin's program: base with the variables of the specification in their place, all of them, so
+// that none of the caller's own reaches the plugin, and with CLEAT_OPERATION; see [Config].
+func (c Call) Environ(base []string) []string {
+	return pluginexec.Environ(base, c.variables())
+}
+
 func (c Call) variables() map[string]string {
 	vars := map[string]string{
 		"CNI_COMMAND":     string(c.Verb),
@@ -61,6 +66,10 @@ func (c Call) variables() map[string]string {
 		"CNI_IFNAME":      c.IfName,
 		"CNI_ARGS":        c.Args.String(),
 		"CNI_PATH":        strings.Join(c.Dirs, string(os.PathListSeparator)),
+		operationVar:      c.ContainerID,
+	}
+	if c.Verb == cni.VerbGC {
+		vars[operationVar] = allContainers
 	}
 	if c.Verb == cni.VerbVersion {
 		// The first plugins check these before they look at the verb.

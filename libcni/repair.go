@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cleat-cni/cleat/cni"
-	"github.com/cleat-cni/cleat/internal/filelock"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -39,11 +37,15 @@ func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt
 	if err := errors.Join(checkList(list), checkIDs(&op.rt)); err != nil {
 		return nil, op.wrap("repair", err)
 	}
-	l, err := c.repairLock(ctx, op.rt.ContainerID, args)
+	lock := func() (func(), error) { return c.lock(ctx, op.rt.ContainerID) }
+	if args.SkipBusy {
+		lock = func() (func(), error) { return c.tryLock(op.rt.ContainerID) }
+	}
+	release, err := lock()
 	if err != nil {
 		return nil, op.wrap("repair", err)
 	}
-	defer unlock(l)
+	defer release()
 	calls, err := c.checkCalls(op)
 	if err != nil {
 		return nil, op.wrap("repair", err)
@@ -53,15 +55,4 @@ func (c *CNI) RepairNetworkList(ctx context.Context, list *NetworkConfigList, rt
 		err = op.wrap("repair", err)
 	}
 	return changed, err
-}
-
-func (c *CNI) repairLock(ctx context.Context, containerID string, args RepairArgs) (*filelock.Lock, error) {
-	if !args.SkipBusy {
-		return c.lock(ctx, containerID)
-	}
-	l, err := filelock.Try(c.containerLock(containerID))
-	if errors.Is(err, filelock.ErrHeld) {
-		return nil, cni.Errorf(cni.CodeTryAgain, "container %s: %w", containerID, ErrBusy)
-	}
-	return l, err
 }

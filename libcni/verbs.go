@@ -35,11 +35,11 @@ func (c *CNI) CheckNetworkList(ctx context.Context, list *NetworkConfigList, rt 
 	if err := checkIDs(&op.rt); err != nil {
 		return op.wrap("check", err)
 	}
-	l, err := c.lock(ctx, op.rt.ContainerID)
+	release, err := c.lock(ctx, op.rt.ContainerID)
 	if err != nil {
 		return op.wrap("check", err)
 	}
-	defer unlock(l)
+	defer release()
 	if err := c.check(ctx, op); err != nil {
 		return op.wrap("check", err)
 	}

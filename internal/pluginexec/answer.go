@@ -18,19 +18,12 @@ const (
 	maxScans   = 64  // places in the output at which an error object is looked for
 )
 
-// answer judges how the process ended (err is that of Wait) and what it printed.
-func (p *process) answer(err error) ([]byte, error) {
+// answer judges how the process ended and what it printed.
+func (p *process) answer() ([]byte, error) {
 	if p.stdout.over {
-		e := p.errorf(cni.CodeDecode, "printed more than %d MiB", maxStdout>>20)
-		e.Details = p.wrote()
-		return nil, e
+		return nil, p.tooMuch()
 	}
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		// Not only exit statuses: also an error while its output was copied.
-		how := err.Error()
-		if state := p.cmd.ProcessState; state != nil && !state.Success() {
-			how = describeExit(state)
-		}
+	if how := p.how(); how != "" {
 		return nil, p.failure(how)
 	}
 	out := bytes.TrimSpace(p.stdout.Bytes())
@@ -41,6 +34,37 @@ func (p *process) answer(err error) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// output judges only how the process ended.
+func (p *process) output() (Output, error) {
+	if p.stdout.over {
+		return Output{}, p.tooMuch()
+	}
+	out := Output{Stdout: p.stdout.Bytes(), Stderr: p.stderr.last}
+	if how := p.how(); how != "" {
+		e := p.errorf(cni.CodeInternal, "%s", how)
+		e.Err = p.waited
+		return out, e
+	}
+	return out, nil
+}
+
+// how says how the process ended if it did not end well: another status than 0, or an error while its output was copied.
+func (p *process) how() string {
+	if p.waited == nil || errors.Is(p.waited, exec.ErrWaitDelay) {
+		return ""
+	}
+	if state := p.cmd.ProcessState; state != nil && !state.Success() {
+		return describeExit(state)
+	}
+	return p.waited.Error()
+}
+
+func (p *process) tooMuch() error {
+	e := p.errorf(cni.CodeDecode, "printed more than %d MiB", maxStdout>>20)
+	e.Details = p.wrote()
+	return e
 }
 
 // failure makes the error of a plugin that ended with another status than 0.

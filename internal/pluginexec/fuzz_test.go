@@ -24,7 +24,7 @@ func FuzzAnswer(f *testing.F) {
 		if _, err := p.stderr.Write(stderr); err != nil {
 			t.Fatal(err)
 		}
-		got, err := p.answer(nil)
+		got, err := p.answer()
 		if err == nil {
 			if _, err := cni.ParseObject(got); err != nil {
 				t.Errorf("answer is no object: %v", err)

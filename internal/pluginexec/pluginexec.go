@@ -64,6 +64,29 @@ func Environ(base []string, set map[string]string) []string {
 // printed one, else one that shows how it ended and the beginnings of what it wrote. When ctx ends
 // first the error matches the context's.
 func Run(ctx context.Context, c Command) ([]byte, error) {
+	p, err := c.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.answer()
+}
+
+// Output is what a program left: all of its standard output, and the end of its standard error.
+type Output struct{ Stdout, Stderr []byte }
+
+// RunRaw runs a program and returns what it wrote, whatever that is; Verb and Type of c serve for errors only and may be left out. An
+// error is a [*cni.Error] as of Run; that of a program which ended with another status than 0 wraps an [*exec.ExitError], and the output
+// is returned beside it.
+func RunRaw(ctx context.Context, c Command) (Output, error) {
+	p, err := c.run(ctx)
+	if err != nil {
+		return Output{}, err
+	}
+	return p.output()
+}
+
+// run starts the program and waits for its end.
+func (c Command) run(ctx context.Context) (*process, error) {
 	if c.Type == "" {
 		c.Type = filepath.Base(c.Path)
 	}
@@ -75,7 +98,7 @@ func Run(ctx context.Context, c Command) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.finish(ctx)
+	return p, p.finish(ctx)
 }
 
 // process is a plugin that runs.
@@ -84,6 +107,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdout head
 	stderr tail
+	waited error // what Wait returned
 }
 
 // start starts the program. One that is open for writing ("text file busy": an installer is at it) is tried again
@@ -124,28 +148,27 @@ func (c Command) prepare() *process {
 	return p
 }
 
-// finish waits for the end of the process, or brings it about when ctx ends, and judges what it
-// left.
-func (p *process) finish(ctx context.Context) ([]byte, error) {
+// finish waits for the end of the process, or brings it about when ctx ends, which is an error.
+func (p *process) finish(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- p.cmd.Wait() }()
 	select {
-	case err := <-done:
-		return p.answer(err)
+	case p.waited = <-done:
+		return nil
 	case <-ctx.Done():
 	}
 	signalGroup(p.cmd, false)
 	if !within(p.grace(), done) {
 		signalGroup(p.cmd, true)
 		if !within(killWait, done) {
-			return nil, p.ended(ctx, fmt.Sprintf("pid %d doesn't end though it was killed", p.cmd.Process.Pid))
+			return p.ended(ctx, fmt.Sprintf("pid %d doesn't end though it was killed", p.cmd.Process.Pid))
 		}
 	}
 	// What the plugin started may have outlived it.
 	signalGroup(p.cmd, true)
 	e := p.ended(ctx, "stopped before it answered")
 	e.Details = p.wrote()
-	return nil, e
+	return e
 }
 
 // within reports whether done came in time.
@@ -171,7 +194,7 @@ func (p *process) grace() time.Duration {
 func (c Command) errorf(code cni.Code, format string, args ...any) *cni.Error {
 	return &cni.Error{
 		Code: code, Plugin: c.Type, Verb: c.Verb,
-		Msg: fmt.Sprintf("%s %s: %s", c.Path, c.Verb, fmt.Sprintf(format, args...)),
+		Msg: fmt.Sprintf("%s: %s", strings.TrimSpace(c.Path+" "+string(c.Verb)), fmt.Sprintf(format, args...)),
 	}
 }
 
