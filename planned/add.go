@@ -71,6 +71,11 @@ func (r *listRun) look(ctx context.Context) ([]Plan, error) {
 	if err := r.plan(ctx, session); err != nil {
 		return nil, err
 	}
+	if r.explain && !r.podless {
+		if err := r.stand(ctx, session); err != nil {
+			return nil, err
+		}
+	}
 	return r.plans, nil
 }
 

@@ -13,7 +13,7 @@ import (
 // ExplainList is PlanList and also says why: Plan.Why names, for each object by its line, the keys of the
 // configuration that it depends on. Plans are pure, so a key is asked by planning again without it: what is then missing or
 // different is there because of it. An object that no single key decides stands in Why with none: it is what the plugin
-// does by itself.
+// does by itself. If there is a pod, Plan.Now says of each object whether it is there already.
 func (e *Engine) ExplainList(ctx context.Context, steps []Step) ([]Plan, error) {
 	run, err := e.begin(steps)
 	if err != nil {

@@ -91,6 +91,8 @@ type Plan struct {
 	// Why is filled by [Engine.ExplainList]: for each object, by its line, the keys of the configuration that it
 	// depends on.
 	Why map[string][]string
+	// Now is filled by [Engine.ExplainList] if there is a pod: how each object, by its line, stands to what is there.
+	Now map[string]Standing
 }
 
 // IPAMSpec describes a plugin that gives addresses.

@@ -22,6 +22,8 @@ type planView struct {
 	Notes  []string       `json:"notes,omitempty"`
 	// Why, with --explain: the keys that an object, by its line, depends on.
 	Why map[string][]string `json:"why,omitempty"`
+	// Now, with --explain and NETNS: how an object, by its line, stands to what is there.
+	Now map[string]planned.Standing `json:"now,omitempty"`
 
 	plan planned.Plan
 }
@@ -36,7 +38,9 @@ func (a *app) planCmd() *cobra.Command {
 		Long: `Prints what add would make, one object a line, grouped by plugin, and changes
 nothing: the next free address is looked at, not taken. Without NETNS nothing is
 looked at in the container's namespace. What programs that are not built in would do
-is not known beforehand.`,
+is not known beforehand. With --explain each object is followed by the keys of the
+configuration that it depends on, and with NETNS by what is there in its place: the
+same (exists), something that is changed, or something that makes add fail (CONFLICTS).`,
 		Example: `  cleat plan mynet
   cleat plan mynet --explain
   cleat plan mynet web --publish 8080:80`,
@@ -90,7 +94,7 @@ func (a *app) plan(args []string, t target, r request) ([]libcni.Call, *builtin.
 func (a *app) writePlans(plans []builtin.StepPlan) error {
 	views := make([]planView, len(plans))
 	for i, p := range plans {
-		views[i] = planView{Plugin: p.Type, Where: p.Location.String(), State: p.Plan.State, Notes: p.Plan.Notes, Why: p.Plan.Why, plan: p.Plan}
+		views[i] = planView{Plugin: p.Type, Where: p.Location.String(), State: p.Plan.State, Notes: p.Plan.Notes, Why: p.Plan.Why, Now: p.Plan.Now, plan: p.Plan}
 	}
 	if a.output.Structured() {
 		return output.WriteStructured(a.cfg.Stdout, a.output, views)
@@ -114,12 +118,21 @@ func (a *app) writePlans(plans []builtin.StepPlan) error {
 
 // because is the end of an explained object's line.
 func (v planView) because(o netstate.Object) string {
-	switch keys := v.plan.Keys(o); {
-	case v.Why == nil:
+	if v.Why == nil {
 		return ""
-	case len(keys) == 0:
-		return "  # " + v.Plugin
-	default:
-		return output.Printable("  # " + strings.Join(keys, ", "))
 	}
+	why := v.Plugin
+	if keys := v.plan.Keys(o); len(keys) > 0 {
+		why = strings.Join(keys, ", ")
+	}
+	have := strings.Join(strings.Fields(v.Now[o.String()].Have), " ")
+	switch v.Now[o.String()].Mark {
+	case planned.Exists:
+		why += "; exists"
+	case planned.Changes:
+		why += "; changes what is there: " + have
+	case planned.Conflicts:
+		why += "; CONFLICTS with what is there: " + have
+	}
+	return "  # " + output.Printable(why)
 }

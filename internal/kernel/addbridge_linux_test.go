@@ -40,6 +40,21 @@ type setting struct {
 
 func (s setting) runtime(tb testing.TB) (*libcni.CNI, *libcni.NetworkConfigList, *kernel.Kernel) {
 	tb.Helper()
+	run, k := s.runner(tb)
+	c, err := libcni.New(libcni.Config{PluginDirs: []string{s.dir}, StateDir: s.dir + "/state", LockDir: s.dir + "/lock", Runner: run})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	list, err := libcni.ConfListFromBytes(s.conf)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c, list, k
+}
+
+// runner runs the plugins of the setting.
+func (s setting) runner(tb testing.TB) (*builtin.Runner, *kernel.Kernel) {
+	tb.Helper()
 	sandbox.Require(tb)
 	k, err := kernel.New(kernel.Config{Host: s.host})
 	if err != nil {
@@ -52,15 +67,7 @@ func (s setting) runtime(tb testing.TB) (*libcni.CNI, *libcni.NetworkConfigList,
 	}
 	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: s.around(k), Leases: store, Originals: originals.Store{},
 		Mode: builtin.BuiltinOnly})
-	c, err := libcni.New(libcni.Config{PluginDirs: []string{s.dir}, StateDir: s.dir + "/state", LockDir: s.dir + "/lock", Runner: run})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	list, err := libcni.ConfListFromBytes(s.conf)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c, list, k
+	return run, k
 }
 
 func attachment(path string, i int) *libcni.RuntimeConf {
