@@ -15,6 +15,7 @@ type Definition struct {
 	// trialRuntime is a Spec's TrialRuntime.
 	trialRuntime string
 	takesIPAM    bool
+	keeps        bool // it has originals to keep
 
 	parse func(*plugin.Request) (bound, error)      // of a Spec
 	ipam  func(*plugin.Request) (Allocation, error) // of an IPAMSpec
@@ -51,7 +52,8 @@ func Define[C any](s Spec[C]) Definition {
 		}
 		return b, nil
 	}
-	return Definition{Info: s.Info, Profile: s.Profile, chained: s.Chained, trialRuntime: s.TrialRuntime, takesIPAM: s.IPAM != nil, parse: parse}
+	return Definition{Info: s.Info, Profile: s.Profile, chained: s.Chained, trialRuntime: s.TrialRuntime, takesIPAM: s.IPAM != nil,
+		keeps: s.Originals != nil, parse: parse}
 }
 
 // DefineIPAM makes a definition of an IPAM spec.

@@ -57,8 +57,11 @@ type leftover struct {
 // gone or can't be put back keeps no DEL from going on, and is logged.
 func (e *Engine) restore(ctx context.Context, steps []Step, left leftover) {
 	for _, step := range slices.Backward(steps) {
+		if !step.Def.keeps || e.originals == nil {
+			continue
+		}
 		b, err := step.parse()
-		if err != nil || b.dir == "" || e.originals == nil {
+		if err != nil || b.dir == "" {
 			continue
 		}
 		owner := step.Req.Owner()

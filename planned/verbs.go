@@ -46,10 +46,10 @@ func (v *verbs) GC(ctx context.Context, req *plugin.Request) error {
 // delegated hands a verb to the IPAM plugin of the configuration, if the plugin uses one. A
 // configuration that can't be read is taken to use it if it names one, so that GC frees what it can.
 func (v *verbs) delegated(ctx context.Context, req *plugin.Request, verb func(plugin.Plugin, context.Context, *plugin.Request) error) error {
-	if b, err := (Step{Def: v.def, Req: req}).parse(); err == nil && b.use == NoIPAM {
+	if req.Conf.IPAMType == "" {
 		return nil
 	}
-	if req.Conf.IPAMType == "" {
+	if b, err := (Step{Def: v.def, Req: req}).parse(); err == nil && b.use == NoIPAM {
 		return nil
 	}
 	delegate, err := v.engine.ipam(req)
@@ -78,7 +78,9 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	sweep = sweep || elsewhere(ctx, session, all)
 	e.restore(ctx, steps, leftover{session, inPod, all})
 	all.Flows = append(all.Flows, ofPodAddrs(all)...)
-	e.log.Debug("remove", "state", all.String(), "sweep", sweep)
+	if e.log.Enabled(ctx, slog.LevelDebug) {
+		e.log.Debug("remove", "state", all.String(), "sweep", sweep)
+	}
 	err = action(steps, StepRemove).Do(ctx, func(ctx context.Context) error { return session.Remove(ctx, all, sweep) })
 	if err != nil {
 		return at(steps[0], "remove", err)

@@ -214,7 +214,7 @@ func FuzzNewRequest(f *testing.F) {
 		if bad != nil {
 			return
 		}
-		if of, failed := plugin.NewRequestOf(plugin.Info{Type: "fake"}, e, conf); (failed == nil) != (err == nil) || fmt.Sprint(failed) != fmt.Sprint(err) {
+		if of, failed := plugin.NewRequestOf(plugin.Info{Type: "fake"}, e, conf, nil); (failed == nil) != (err == nil) || fmt.Sprint(failed) != fmt.Sprint(err) {
 			t.Errorf("request %v, error %v; of what was read %v, %v", req, err, of, failed)
 		}
 	})

@@ -65,15 +65,15 @@ func (r *Request) environ(verb cni.Verb) map[string]string {
 // wrong in it), then whether info's versions hold the configuration's (1). A prevResult that can't be
 // read is an error, except on DEL, which goes on without it.
 func NewRequest(info Info, env Env, stdin []byte) (*Request, error) {
-	return newRequest(info, env, func() (*cni.PluginConf, error) { return cni.ParsePluginConf(stdin) })
+	return newRequest(info, env, func() (*cni.PluginConf, error) { return cni.ParsePluginConf(stdin) }, nil)
 }
 
-// NewRequestOf is [NewRequest] of a configuration that is read already.
-func NewRequestOf(info Info, env Env, conf *cni.Object) (*Request, error) {
-	return newRequest(info, env, func() (*cni.PluginConf, error) { return cni.PluginConfOf(conf) })
+// NewRequestOf is [NewRequest] of a configuration that is read already. prev is what its prevResult says, if that is known, else nil.
+func NewRequestOf(info Info, env Env, conf *cni.Object, prev *cni.Result) (*Request, error) {
+	return newRequest(info, env, func() (*cni.PluginConf, error) { return cni.PluginConfOf(conf) }, prev)
 }
 
-func newRequest(info Info, env Env, read func() (*cni.PluginConf, error)) (*Request, error) {
+func newRequest(info Info, env Env, read func() (*cni.PluginConf, error), prev *cni.Result) (*Request, error) {
 	req := &Request{
 		Verb:           cni.Verb(env.Command),
 		ContainerID:    env.ContainerID,
@@ -98,6 +98,9 @@ func newRequest(info Info, env Env, read func() (*cni.PluginConf, error)) (*Requ
 	}
 	if err := checkVersion(info, req.Verb, conf.CNIVersion); err != nil {
 		return nil, err
+	}
+	if req.Prev = prev; prev != nil {
+		return req, nil
 	}
 	req.Prev, err = conf.PrevResult()
 	if err != nil && req.Verb != cni.VerbDel {

@@ -197,7 +197,11 @@ func (r *Runner) steps(calls []libcni.Call) ([]planned.Step, error) {
 	steps := make([]planned.Step, len(calls))
 	for i, c := range calls {
 		def := r.plugins[c.Type]
-		req, err := plugin.NewRequestOf(def.Info, r.env(c), c.Request())
+		var prev *cni.Result
+		if i > 0 && bytes.Equal(c.Prev, calls[i-1].Prev) {
+			prev = steps[i-1].Req.Prev // for DEL and CHECK all have the same
+		}
+		req, err := plugin.NewRequestOf(def.Info, r.env(c), c.Request(), prev)
 		if err != nil {
 			return nil, annotate(err, c)
 		}
