@@ -128,6 +128,8 @@ func (w *world) files() (string, error) {
 
 func stays(rel string) bool {
 	switch filepath.Dir(rel) {
+	case "state/cleat/lock":
+		return true
 	case "data/" + network:
 		return filepath.Base(rel) == "lock" || strings.HasPrefix(filepath.Base(rel), "last_reserved_ip.")
 	case "data/.cleat/" + network:

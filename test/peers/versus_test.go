@@ -100,7 +100,7 @@ func newOurs(t *testing.T, c chain) attacher {
 	run := builtin.New(builtin.Config{Plugins: plugins.All(), Kernel: planned.Wrap(k), Leases: store, Originals: originals.Store{},
 		Mode: builtin.BuiltinOnly})
 	dir := t.TempDir()
-	cni, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", Runner: run})
+	cni, err := libcni.New(libcni.Config{PluginDirs: []string{dir}, StateDir: dir + "/state", LockDir: libcni.DefaultLockDir, Runner: run})
 	if err != nil {
 		t.Fatal(err)
 	}
