@@ -24,6 +24,8 @@ import (
 type Tree struct {
 	v1 map[string]string // mount points by controller
 	v2 string            // mount point; "" if it is not there or has no controller of use
+	// others are mount points of hierarchies that are of no use here, and into which runc puts what it runs all the same.
+	others []string
 }
 
 // controllers are those that limits or killing need.
@@ -46,15 +48,19 @@ func hierarchies(mounts []mountinfo.Mount) Tree {
 		case "cgroup2":
 			t.v2 = m.Point
 		case "cgroup":
+			used := false
 			for option := range strings.SplitSeq(m.Options, ",") {
 				if slices.Contains(controllers(), option) {
-					t.v1[option] = m.Point
+					t.v1[option], used = m.Point, true
 				}
+			}
+			if !used {
+				t.others = append(t.others, m.Point)
 			}
 		}
 	}
-	if len(t.v1) > 0 {
-		t.v2 = ""
+	if len(t.v1) > 0 && t.v2 != "" {
+		t.v2, t.others = "", append(t.others, t.v2)
 	}
 	return t
 }
@@ -86,6 +92,18 @@ func (t Tree) folders(name string) ([]string, error) {
 		if point, ok := t.v1[c]; ok && !slices.Contains(list, filepath.Join(point, name)) {
 			list = append(list, filepath.Join(point, name))
 		}
+	}
+	return list, nil
+}
+
+// everywhere are the folders of a group, and those that runc has made for it in other hierarchies.
+func (t Tree) everywhere(name string) ([]string, error) {
+	list, err := t.folders(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, point := range t.others {
+		list = append(list, filepath.Join(point, name))
 	}
 	return list, nil
 }
@@ -229,7 +247,7 @@ func (t Tree) Processes(name string) ([]int, error) {
 
 // Children lists the groups directly below one, sorted. A group that isn't there has none.
 func (t Tree) Children(name string) ([]string, error) {
-	folders, err := t.folders(name)
+	folders, err := t.everywhere(name)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +272,7 @@ const again = 5 * time.Millisecond
 
 // Remove kills what runs in a group and below it, but not the caller's process, and removes it. What isn't there is success; it is tried until ctx ends.
 func (t Tree) Remove(ctx context.Context, name string) error {
-	folders, err := t.folders(name)
+	folders, err := t.everywhere(name)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 func TestHierarchies(t *testing.T) {
 	v1 := []mountinfo.Mount{{Point: "/sys/fs/cgroup/cpu,cpuacct", Kind: "cgroup", Options: "rw,cpu,cpuacct"}, {Point: "/sys/fs/cgroup/memory", Kind: "cgroup", Options: "rw,memory"}}
+	systemd := mountinfo.Mount{Point: "/sys/fs/cgroup/systemd", Kind: "cgroup", Options: "rw,name=systemd"}
 	v2 := mountinfo.Mount{Point: "/sys/fs/cgroup/unified", Kind: "cgroup2", Options: "rw"}
 	of := map[string]string{"cpu": "/sys/fs/cgroup/cpu,cpuacct", "memory": "/sys/fs/cgroup/memory"}
 	for _, tt := range []struct {
@@ -24,7 +25,8 @@ func TestHierarchies(t *testing.T) {
 		want   Tree
 	}{
 		{"version-1", v1, Tree{v1: of}},
-		{"hybrid", append(v1[:2:2], v2), Tree{v1: of}},
+		{"hybrid", append(v1[:2:2], v2), Tree{v1: of, others: []string{v2.Point}}},
+		{"of-no-use", append(v1[:2:2], systemd), Tree{v1: of, others: []string{systemd.Point}}},
 		{"version-2", []mountinfo.Mount{v2}, Tree{v1: map[string]string{}, v2: v2.Point}},
 		{"none", []mountinfo.Mount{{Point: "/", Kind: "ext4", Options: "rw"}}, Tree{v1: map[string]string{}}},
 	} {

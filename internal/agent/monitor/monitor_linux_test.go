@@ -117,6 +117,9 @@ func group(t *testing.T) string {
 		if pids, err := tree.Processes(name); err != nil || len(pids) > 0 {
 			t.Errorf("left in the control group: %v, %v", pids, err)
 		}
+		if err := tree.Remove(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Error(err)
+		}
 	})
 	return name
 }

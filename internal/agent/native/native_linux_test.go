@@ -148,6 +148,9 @@ func (n *node) cleanUp(t *testing.T) {
 	if err := n.groups.Remove(ctx, n.cfg.Cgroup); err != nil {
 		t.Errorf("control groups left: %v", err)
 	}
+	if out, err := exec.Command("find", "/sys/fs/cgroup", "-maxdepth", "2", "-name", n.cfg.Cgroup).Output(); len(out) > 0 {
+		t.Errorf("control groups left: %s%v", out, err)
+	}
 	if out, err := exec.Command("sh", "-c", "mount | grep "+n.root).Output(); len(out) > 0 {
 		t.Errorf("mounts left: %s%v", out, err)
 	}
