@@ -233,12 +233,12 @@ func (a *agent) logs(ctx context.Context, uid types.UID, name string, previous b
 	return c.LogPath, c.State != container.StateExited, nil
 }
 
-func (a *agent) exec(ctx context.Context, uid types.UID, name string, command []string) ([]byte, int, error) {
+func (a *agent) exec(ctx context.Context, uid types.UID, name string, command container.Command) (int, error) {
 	c, err := a.find(ctx, uid, name, false)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	return a.runtime.Exec(ctx, c.ID, command)
+	return a.runtime.Run(ctx, c.ID, command)
 }
 
 // hostIPs are the node's addresses, the first of each family: that which a packet to elsewhere has as its source, if there is a way, else

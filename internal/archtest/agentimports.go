@@ -21,7 +21,7 @@ func agentLayers() []layer {
 		{dirs: []string{"internal/agent/native"}, module: []string{"cni", "netstate", "internal/agent/cgroup", "internal/agent/container", "internal/agent/images", "internal/agent/monitor", "internal/agent/mountinfo",
 			"internal/agent/network", "internal/agent/pause", "internal/agent/spawn", "internal/atomicfile", "internal/netns"},
 			foreign: []string{sysModule, "k8s.io/api", "k8s.io/apimachinery", "github.com/containerd/go-runc", "github.com/opencontainers/runtime-spec"}},
-		{dirs: []string{"internal/agent/server"}, module: []string{"internal/agent/manifest", "internal/agent/metrics", "internal/agent/monitor", "internal/agent/status", "internal/atomicfile"},
+		{dirs: []string{"internal/agent/server"}, module: []string{"internal/agent/container", "internal/agent/manifest", "internal/agent/metrics", "internal/agent/monitor", "internal/agent/status", "internal/atomicfile"},
 			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
 		{dirs: []string{"internal/agent"}, module: []string{"libcni", "internal/agent/config", "internal/agent/container", "internal/agent/images",
 			"internal/agent/metrics", "internal/agent/native", "internal/agent/network", "internal/agent/server", "internal/agent/status", "internal/agent/syncloop",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-cni/cleat/internal/agent"
+	"github.com/cleat-cni/cleat/internal/agent/container"
 	"github.com/cleat-cni/cleat/internal/agent/metrics"
 	"github.com/cleat-cni/cleat/internal/agent/server"
 	"github.com/cleat-cni/cleat/internal/agent/status"
@@ -65,8 +67,14 @@ func newStage(t *testing.T) *stage {
 			}
 			return filepath.Join(s.root, "0.log"), false, nil
 		},
-		Exec: func(_ context.Context, _ types.UID, name string, command []string) ([]byte, int, error) {
-			return fmt.Appendf(nil, "%s ran %q\n", name, command), len(command), nil
+		Exec: func(_ context.Context, _ types.UID, name string, command container.Command) (int, error) {
+			fmt.Fprintf(command.Stdout, "%s ran %q\n", name, command.Args)
+			if command.Stdin != nil {
+				if _, err := io.Copy(command.Stderr, command.Stdin); err != nil {
+					return 0, err
+				}
+			}
+			return len(command.Args), nil
 		},
 		Timings: meter.Timings, Metrics: meter.Handler(),
 	})
@@ -381,6 +389,8 @@ func TestExec(t *testing.T) {
 	s := newStage(t)
 	s.expect(3, "httpd ran [\"ls\" \"-l\" \"/\"]\n", "", "pods", "exec", "web", "-c", "httpd", "--", "ls", "-l", "/")
 	s.expect(1, "httpd ran [\"ls\"]\n", "", "pods", "exec", "web", "ls")
+	s.expect(2, "httpd ran [\"cat\" \"-\"]\n", manifestOfDB, "pods", "exec", "-i", "web", "--", "cat", "-")
+	s.expect(2, "{\n  \"code\": 2,\n  \"output\": \"httpd ran [\\\"cat\\\" \\\"-\\\"]\\n\"\n}\n", "", "pods", "exec", "web", "-o", "json", "--", "cat", "-")
 	const usage = "cleat: one NAME, and a command after --, are needed\nhint: usage: cleat pods exec NAME -- COMMAND [ARGUMENT...] [flags]\n"
 	s.expect(2, "", usage, "pods", "exec", "web")
 	s.expect(2, "", usage, "pods", "exec", "web", "ls", "--", "-l")

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -12,47 +13,55 @@ import (
 
 func (a *app) execCmd() *cobra.Command {
 	var s scope
-	var container string
+	var req server.ExecRequest
 	c := &cobra.Command{
 		Use:   "exec NAME -- COMMAND [ARGUMENT...]",
 		Short: "Run a command in a container",
-		Long: `Run a command in a container of a pod, and print what it says on either stream, at most 10 KiB, when it has
-ended. The exit status is the command's. It has no input and no terminal.`,
+		Long: `Run a command in a container of a pod, and print what it says as it says it. The
+exit status is the command's. It has no terminal, and with -i the input that
+this program has.`,
 		Example: `  cleat pods exec web -- ip addr
-  cleat pods exec kube-system/dns -c sidecar -- cat /etc/resolv.conf`,
+  cleat pods exec kube-system/dns -c sidecar -- cat /etc/resolv.conf
+  cleat pods exec -i web -- tar -x -C /srv <site.tar`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			r, err := s.ref(list[0])
 			if err != nil {
 				return err
 			}
-			command := list[1:]
-			if dash := c.ArgsLenAtDash(); dash > 1 || len(command) == 0 {
+			req.Command = list[1:]
+			if dash := c.ArgsLenAtDash(); dash > 1 || len(req.Command) == 0 {
 				return &usageError{cni.Errorf(cni.CodeInvalidEnvironment, "one NAME, and a command after --, are needed").WithHint("usage: %s", c.UseLine())}
 			}
-			return a.exec(c.Context(), r, server.ExecRequest{Container: container, Command: command})
+			return a.exec(c.Context(), r, req)
 		},
 	}
 	s.oneFlags(c)
-	c.Flags().StringVarP(&container, "container", "c", "", "container (default the pod's first)")
+	c.Flags().StringVarP(&req.Container, "container", "c", "", "container (default the pod's first)")
+	c.Flags().BoolVarP(&req.Input, "stdin", "i", false, "pass this program's standard input on to the command")
 	return c
 }
 
 func (a *app) exec(ctx context.Context, r ref, req server.ExecRequest) error {
-	answer, err := a.client().Exec(ctx, r.namespace, r.name, req)
+	streams := server.Streams{Stdout: a.cfg.Stdout, Stderr: a.cfg.Stderr}
+	var out bytes.Buffer
+	if a.output.Structured() {
+		streams.Stdout, streams.Stderr = &out, &out
+	}
+	if req.Input {
+		streams.Stdin = a.cfg.Stdin
+	}
+	code, err := a.client().Exec(ctx, r.namespace, r.name, req, streams)
 	if err != nil {
 		return fmt.Errorf("exec: %w", a.explain(ctx, r, err))
 	}
 	if a.output.Structured() {
-		err = a.print(map[string]any{"output": string(answer.Output), "code": answer.Code}, nil)
-	} else {
-		_, err = a.cfg.Stdout.Write(answer.Output)
+		if err := a.print(map[string]any{"output": out.String(), "code": code}, nil); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if answer.Code != exitDone {
-		return exitError(answer.Code)
+	if code != exitDone {
+		return exitError(code)
 	}
 	return nil
 }

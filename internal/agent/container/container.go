@@ -5,6 +5,7 @@
 package container
 
 import (
+	"io"
 	"net/netip"
 	"time"
 
@@ -37,6 +38,14 @@ type Item struct {
 	ID    string
 	Name  string // of the container in the spec; "" for a sandbox
 	State State
+}
+
+// Command is one that is run in a container beside what runs there.
+type Command struct {
+	Args   []string  // required: the program and its arguments
+	Stdin  io.Reader // nil is none
+	Stdout io.Writer // required
+	Stderr io.Writer // required; may be the same
 }
 
 // SandboxStatus is all that a runtime knows of a sandbox.

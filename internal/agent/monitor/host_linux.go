@@ -27,7 +27,7 @@ type HostCommand struct {
 }
 
 // Start starts the command in a control group; configure sets its streams.
-func (h *HostCommand) Start(group cgroup.Entry, configure func(*exec.Cmd)) (*exec.Cmd, error) {
+func (h *HostCommand) Start(group cgroup.Entry, configure func(*exec.Cmd) error) (*exec.Cmd, error) {
 	if len(h.Command) == 0 {
 		return nil, errors.New("the host command is empty")
 	}
@@ -36,7 +36,9 @@ func (h *HostCommand) Start(group cgroup.Entry, configure func(*exec.Cmd)) (*exe
 		return nil, err
 	}
 	cmd := &exec.Cmd{Path: path, Args: h.Command, Env: h.Env, Dir: cmp.Or(h.Dir, "/"), SysProcAttr: &unix.SysProcAttr{Setsid: true}}
-	configure(cmd)
+	if err := configure(cmd); err != nil {
+		return nil, err
+	}
 	if group.Dir != "" {
 		dir, err := os.Open(group.Dir)
 		if err != nil {
@@ -85,7 +87,10 @@ func (m *monitor) startHost(ctx context.Context, out output) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	cmd, err := m.spec.Host.Start(group, func(c *exec.Cmd) { c.Stdout, c.Stderr = out.stdout, out.stderr })
+	cmd, err := m.spec.Host.Start(group, func(c *exec.Cmd) error {
+		c.Stdout, c.Stderr = out.stdout, out.stderr
+		return nil
+	})
 	if err != nil {
 		return process{}, err
 	}

@@ -1,5 +1,6 @@
 // Package monitor is the process that is the parent of a container: it writes what the container prints into its log, and how it
-// ended into a file, whether the agent runs or not. It is cleat-cni, called as monitor with the container's folder.
+// ended into a file, whether the agent runs or not. It is cleat-cni, called as monitor with the container's folder. With exec before it, it is the parent
+// of one more process in a container of runc.
 //
 // A container is runc's, from a bundle; or it is a host command, which runs in the host's file system and in the pod's namespaces.
 package monitor
@@ -13,8 +14,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/internal/agent/cgroup"
 	"github.com/cleat-cni/cleat/internal/agent/spawn"
@@ -77,6 +76,13 @@ func ReadExit(dir string) (Exit, error) {
 
 // Main is the process. It returns its exit status.
 func Main(ctx context.Context, args []string) int {
+	if len(args) == 2 && args[0] == ExecArg {
+		code, err := execute(ctx, args[1])
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "monitor: %v\n", err)
+		}
+		return code
+	}
 	if err := run(ctx, args); err != nil {
 		fmt.Fprintf(os.Stderr, "monitor: %v\n", err)
 		return 1
@@ -86,7 +92,7 @@ func Main(ctx context.Context, args []string) int {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) != 1 {
-		return errors.New("usage: monitor FOLDER")
+		return errors.New("usage: monitor [exec] FOLDER")
 	}
 	m := &monitor{dir: args[0]}
 	data, err := os.ReadFile(filepath.Join(m.dir, SpecFile))
@@ -99,9 +105,8 @@ func run(ctx context.Context, args []string) error {
 	if m.groups, err = cgroup.Mounted(); err != nil {
 		return err
 	}
-	// The container's process becomes a child of this one when runc, which started it, ends.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the reaper: %w", err)
+	if err := becomeReaper(); err != nil {
+		return err
 	}
 	if err := spawn.Await(); err != nil {
 		return err
@@ -150,7 +155,8 @@ func (m *monitor) watch(ctx context.Context) error {
 	started := Started{Process: identity(p.pid), At: time.Now()}
 	err = m.write(StartedFile, started)
 	tell(report, started)
-	exit := m.await(p.pid)
+	exit := reap(p.pid)
+	exit.OOMKilled = m.groups.OOMKilled(m.spec.Cgroup)
 	// First what it used and left, which may hold its output, then the word that it has ended: whoever starts the next one finds all of it free.
 	cleaned := p.cleanUp()
 	drain(copied)
@@ -188,27 +194,6 @@ func (m *monitor) write(file string, what any) error {
 		return err
 	}
 	return atomicfile.Write(filepath.Join(m.dir, file), data, 0o600)
-}
-
-// await reaps children until the container's process is among them.
-func (m *monitor) await(pid int) Exit {
-	for {
-		var ws unix.WaitStatus
-		got, err := unix.Wait4(-1, &ws, 0, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return Exit{Code: notStarted, At: time.Now(), Error: fmt.Sprintf("wait for process %d: %v", pid, err)}
-		case got != pid:
-			continue // something that the container left
-		}
-		e := Exit{Code: ws.ExitStatus(), At: time.Now(), OOMKilled: m.groups.OOMKilled(m.spec.Cgroup)}
-		if ws.Signaled() {
-			e.Code = 128 + int(ws.Signal())
-		}
-		return e
-	}
 }
 
 // output is the ends of the streams that a container writes into.

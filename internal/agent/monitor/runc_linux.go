@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +23,7 @@ type RuncSpec struct {
 
 // start creates the container and starts it.
 func (r *RuncSpec) start(dir string, out output) (process, error) {
-	pidFile := filepath.Join(dir, "pid")
+	pidFile := filepath.Join(dir, pidFile)
 	if err := os.Remove(pidFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return process{}, err
 	}
@@ -34,13 +32,9 @@ func (r *RuncSpec) start(dir string, out output) (process, error) {
 	if err := create.Run(); err != nil {
 		return process{}, errors.Join(fmt.Errorf("create the container: %w", r.cause(dir, err)), r.remove(dir))
 	}
-	data, err := os.ReadFile(pidFile)
+	pid, err := readPID(pidFile)
 	if err != nil {
 		return process{}, errors.Join(err, r.remove(dir))
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		return process{}, errors.Join(fmt.Errorf("read %s: %w", pidFile, err), r.remove(dir))
 	}
 	if err := r.command(dir, "start", r.ID).Run(); err != nil {
 		return process{}, errors.Join(fmt.Errorf("start the container: %w", r.cause(dir, err)), r.remove(dir))

@@ -274,39 +274,6 @@ func TestStopContainer(t *testing.T) {
 	}
 }
 
-func TestExec(t *testing.T) {
-	n := newNode(t)
-	c := shell("main", "sleep 600")
-	p := pod("exec", c)
-	n.run(t, p)
-	id := n.status(t, p).FindContainer("main").ID
-	for _, tt := range []struct {
-		name    string
-		command []string
-		out     string
-		code    int
-		fails   bool
-	}{
-		{"says", []string{"sh", "-c", "echo out; echo err >&2; hostname"}, "out\nerr\nexec\n", 0, false},
-		{"exit-code", []string{"sh", "-c", "exit 4"}, "", 4, false},
-		{"no-program", []string{"nope"}, "", 0, true},
-		{"leaves-a-child", []string{"sh", "-c", "sleep 600 & echo hi"}, "hi\n", 0, false},
-		{"floods", []string{"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x"}, strings.Repeat("x", maxExecOutput), 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			out, code, err := n.Exec(t.Context(), id, tt.command)
-			if string(out) != tt.out || code != tt.code || (err != nil) != tt.fails {
-				t.Errorf("exec: %q, %d, %v", out, code, err)
-			}
-		})
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, _, err := n.Exec(ctx, id, []string{"sleep", "600"}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a command that hangs: %v", err)
-	}
-}
-
 // TestMountsInVolumes: what somebody mounted in a pod's volume is not the pod's, and stays.
 func TestMountsInVolumes(t *testing.T) {
 	n := newNode(t)

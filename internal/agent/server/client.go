@@ -49,9 +49,9 @@ type AnswerError struct {
 func (e *AnswerError) Error() string { return e.Text }
 
 // ask sends a request and returns the answer's body, which the caller closes.
-func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body []byte) (io.ReadCloser, error) {
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body io.Reader) (io.ReadCloser, error) {
 	u := url.URL{Scheme: "http", Host: "agent", Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (c *Client) Ready(ctx context.Context) error {
 
 // Apply hands over a manifest; file is what errors call it.
 func (c *Client) Apply(ctx context.Context, file string, text []byte, dryRun bool) ([]Applied, error) {
-	body, err := c.ask(ctx, http.MethodPut, "/manifests", url.Values{"file": {file}, "dry-run": {strconv.FormatBool(dryRun)}}, text)
+	body, err := c.ask(ctx, http.MethodPut, "/manifests", url.Values{"file": {file}, "dry-run": {strconv.FormatBool(dryRun)}}, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -229,19 +229,4 @@ func (c *Client) Logs(ctx context.Context, namespace, name string, o LogOptions)
 		q.Set("tail", strconv.Itoa(o.Tail))
 	}
 	return c.ask(ctx, http.MethodGet, "/logs/"+namespace+"/"+name, q, nil)
-}
-
-// Exec runs a command in a container.
-func (c *Client) Exec(ctx context.Context, namespace, name string, req ExecRequest) (ExecAnswer, error) {
-	data, err := json.Marshal(req)
-	if err != nil {
-		return ExecAnswer{}, err
-	}
-	body, err := c.ask(ctx, http.MethodPost, "/exec/"+namespace+"/"+name, nil, data)
-	if err != nil {
-		return ExecAnswer{}, err
-	}
-	defer body.Close()
-	var a ExecAnswer
-	return a, json.NewDecoder(body).Decode(&a)
 }

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cleat-cni/cleat/internal/agent/container"
 	"github.com/cleat-cni/cleat/internal/agent/metrics"
 	"github.com/cleat-cni/cleat/internal/agent/status"
 )
@@ -43,7 +44,7 @@ type Config struct {
 	Healthy  func() error                                                                                                     // required
 	Ready    func() error                                                                                                     // required
 	Logs     func(ctx context.Context, uid types.UID, container string, previous bool) (path string, running bool, err error) // required
-	Exec     func(ctx context.Context, uid types.UID, container string, command []string) (out []byte, code int, err error)   // required
+	Exec     func(ctx context.Context, uid types.UID, container string, command container.Command) (code int, err error)      // required
 	Timings  func(since uint64) (list []metrics.Timing, next uint64, changed <-chan struct{})                                 // required: as [metrics.Metrics.Timings]
 	Metrics  http.Handler                                                                                                     // required
 }
@@ -265,48 +266,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	answer(w, s.cfg.Events(pod.UID))
 }
 
-// ExecRequest is the body of a request to run a command.
-type ExecRequest struct {
-	Container string   `json:"container"` // default: the pod's first
-	Command   []string `json:"command"`
-}
-
-// ExecAnswer is what came of it.
-type ExecAnswer struct {
-	Output []byte `json:"output"` // of both streams
-	Code   int    `json:"code"`
-}
-
 // maxBody bounds what a request may say.
 const maxBody = 10 << 20
-
-func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
-	pod, err := s.find(r.PathValue("namespace"), r.PathValue("name"))
-	if err != nil {
-		refuse(w, http.StatusNotFound, err)
-		return
-	}
-	var req ExecRequest
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&req); err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	if len(req.Command) == 0 {
-		refuse(w, http.StatusBadRequest, errors.New("no command"))
-		return
-	}
-	name, err := containerOf(pod, req.Container)
-	if err != nil {
-		refuse(w, http.StatusNotFound, err)
-		return
-	}
-	out, code, err := s.cfg.Exec(r.Context(), pod.UID, name, req.Command)
-	if err != nil {
-		refuse(w, http.StatusConflict, err)
-		return
-	}
-	answer(w, ExecAnswer{out, code})
-}
 
 // containerOf is the container of a name, or the first one of the pod.
 func containerOf(pod *v1.Pod, name string) (string, error) {
