@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/internal/agent/images/imagestest"
 	"github.com/cleat-cni/cleat/internal/sandbox"
@@ -259,7 +260,10 @@ func TestCorrupt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "junk.tar"), []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), "junk.tar can't be read") {
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe.tar"), 0o600); err != nil { // it would hold whoever opens it
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), "junk.tar can't be read") || !strings.Contains(err.Error(), "pipe.tar can't be read") {
 		t.Errorf("a junk archive: %v, want its name", err)
 	}
 	if err := os.WriteFile(blob, data, 0o600); err != nil {

@@ -174,6 +174,13 @@ func (s *Store) open(path string) (map[string]func() (v1.Image, error), error) {
 	if isLayout(path) {
 		return openLayout(path, filepath.Base(path))
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a FIFO would hold whoever opens it
+		return nil, errors.New("no regular file")
+	}
 	images, err := openArchive(path)
 	if err == nil {
 		return images, nil

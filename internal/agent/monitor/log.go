@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // LogSpec is where a container's output goes, in the format of the CRI: a line each, with its time, its stream, and F, or P if the
@@ -44,7 +46,7 @@ func openLog(spec LogSpec, now func() time.Time) (*logWriter, error) {
 }
 
 func (w *logWriter) open() error {
-	f, err := os.OpenFile(w.spec.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	f, err := ownfile.Open(w.spec.Path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}

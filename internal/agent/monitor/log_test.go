@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // clock ticks a microsecond each time it is read.
@@ -79,5 +81,27 @@ func TestLogRotates(t *testing.T) {
 		if info, err := os.Stat(f); err != nil || info.Size() > 200 || info.Size() == 0 {
 			t.Errorf("%s: %v %v", f, info, err)
 		}
+	}
+}
+
+// TestLogOfSomebodyElse: what is no file, or another one by another name, is not written to, and holds nobody.
+func TestLogOfSomebodyElse(t *testing.T) {
+	for name, plant := range map[string]func(path string) error{
+		"fifo": func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"link": func(path string) error { return os.Symlink("elsewhere", path) },
+		"second-name": func(path string) error {
+			return errors.Join(os.WriteFile(path+".other", nil, 0o600), os.Link(path+".other", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "0.log")
+			if err := plant(path); err != nil {
+				t.Fatal(err)
+			}
+			if w, err := openLog(LogSpec{Path: path}, clock()); err == nil {
+				w.close()
+				t.Error("it is the log")
+			}
+		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/agent/cgroup"
 	"github.com/cleat-cni/cleat/internal/agent/spawn"
 	"github.com/cleat-cni/cleat/internal/atomicfile"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // Name is what cleat-cni is called as to be a monitor.
@@ -46,6 +47,9 @@ type Started struct {
 	Error   string         `json:"error,omitempty"`
 }
 
+// maxFile bounds what is read of a file. The longest have a container's environment.
+const maxFile = 16 << 20
+
 // ReportFD is the descriptor of Started.
 const ReportFD = 4
 
@@ -64,7 +68,7 @@ const notStarted = 128
 // ReadExit reads how the container of a folder ended. The error is fs.ErrNotExist as long as it has not.
 func ReadExit(dir string) (Exit, error) {
 	var e Exit
-	data, err := os.ReadFile(filepath.Join(dir, ExitFile))
+	data, err := ownfile.Read(filepath.Join(dir, ExitFile), maxFile)
 	if err != nil {
 		return e, err
 	}
@@ -95,7 +99,7 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("usage: monitor [exec] FOLDER")
 	}
 	m := &monitor{dir: args[0]}
-	data, err := os.ReadFile(filepath.Join(m.dir, SpecFile))
+	data, err := ownfile.Read(filepath.Join(m.dir, SpecFile), maxFile)
 	if err != nil {
 		return err
 	}

@@ -496,51 +496,6 @@ func withFiles(t *testing.T, n *node, p *v1.Pod) *v1.Pod {
 	return p
 }
 
-func TestUnreadableRecordsAreMovedAside(t *testing.T) {
-	n := newNode(t)
-	n.Close()
-	for id, text := range map[string]string{"broken": "{", "another": `{"id":"x"}`, "none": ""} {
-		dir := filepath.Join(n.root, "sandboxes", id)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if text == "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, sandboxFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n.open(t)
-	aside, err := os.ReadDir(filepath.Join(n.root, "unreadable"))
-	if err != nil || len(aside) != 2 {
-		t.Errorf("moved aside: %v, %v, want 2", aside, err)
-	}
-	if pods, err := n.Pods(t.Context()); err != nil || len(pods) > 0 {
-		t.Errorf("pods: %v, %v", pods, err)
-	}
-}
-
-// TestRecordLost: a pod whose record was spoilt does not run on beside its successor.
-func TestRecordLost(t *testing.T) {
-	n := newNode(t)
-	p := pod("lost", shell("main", "sleep 600"))
-	id := n.run(t, p)
-	pause := n.find(id).rec.Pause
-	process := n.findContainer(n.status(t, p).FindContainer("main").ID).rec.Process
-	n.Close()
-	if err := os.WriteFile(filepath.Join(n.root, "sandboxes", id, sandboxFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n.open(t)
-	if pause.Alive() || process.Alive() {
-		t.Errorf("pause runs: %v, container runs: %v", pause.Alive(), process.Alive())
-	}
-	if err := errors.Join(n.Collect(t.Context()), n.RemovePod(t.Context(), p)); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestStartErrors(t *testing.T) {
 	n := newNode(t)
 	p := pod("bad", v1.Container{Name: "empty"}, v1.Container{Name: "missing", Command: []string{"/does/not/exist"}}, v1.Container{Name: "image", Image: "web:1"})

@@ -126,7 +126,7 @@ func (r *Runtime) build(ctx context.Context, s *sandbox, pod *v1.Pod) error {
 		return err
 	}
 	cmd := spawn.Command{
-		Path: r.cfg.Program, Name: pause.Name, Args: pause.Args(hostname(pod), sysctls(pod)), Dir: "/",
+		Path: r.cfg.Program, Name: pause.Name, Args: pause.Args(hostname(pod), sysctls(pod)), Env: []string{pauseEnv + s.rec.ID}, Dir: "/",
 		Cloneflags: unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID,
 	}
 	if pod.Spec.HostNetwork {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/agent/spawn"
 	"github.com/cleat-cni/cleat/internal/atomicfile"
 	"github.com/cleat-cni/cleat/internal/netns"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 	"github.com/cleat-cni/cleat/netstate"
 )
 
@@ -108,9 +110,12 @@ func save(dir, file string, record any) error {
 	return atomicfile.Write(filepath.Join(dir, file), data, 0o600)
 }
 
+// maxRecord bounds what is read of a record. The longest have a container's environment.
+const maxRecord = 16 << 20
+
 // read reads a record.
 func read(path string, record any) error {
-	data, err := os.ReadFile(path)
+	data, err := ownfile.Read(path, maxRecord)
 	if err != nil {
 		return err
 	}
@@ -194,8 +199,8 @@ func (r *Runtime) load(ctx context.Context) error {
 	return nil
 }
 
-// endLost ends what runs of a sandbox whose record can't be read: all in its control groups, and in its network namespace, where the pause
-// process is. Of a pod with the host's network that one stays. What is attached is freed by the collection.
+// endLost ends what runs of a sandbox whose record can't be read: all in its control groups, its pause process, and what else is in its network
+// namespace. What is attached is freed by the collection.
 func (r *Runtime) endLost(ctx context.Context, id string) error {
 	pods, err := r.groups.Children(r.cfg.Cgroup)
 	errs := []error{err}
@@ -204,32 +209,48 @@ func (r *Runtime) endLost(ctx context.Context, id string) error {
 	}
 	path := r.path("netns", id)
 	ns, err := netns.Open(path)
-	if errors.Is(err, netstate.ErrNotExist) || errors.Is(err, netstate.ErrNotNamespace) {
-		return errors.Join(append(errs, netns.Unmount(path))...)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		defer ns.Close()
+	case !errors.Is(err, netstate.ErrNotExist) && !errors.Is(err, netstate.ErrNotNamespace): // it has the host's, or never got one
 		return errors.Join(append(errs, err)...)
 	}
-	defer ns.Close()
-	processes, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	processes, err := filepath.Glob("/proc/[0-9]*")
 	errs = append(errs, err)
-	for _, file := range processes {
-		errs = append(errs, endIn(ctx, ns, file))
+	for _, dir := range processes {
+		of, err := isPauseOf(dir, id), error(nil)
+		if !of && ns != nil {
+			of, err = isIn(dir, ns)
+		}
+		if errs = append(errs, err); of {
+			errs = append(errs, end(ctx, dir))
+		}
 	}
 	return errors.Join(append(errs, netns.Unmount(path))...)
 }
 
-// endIn ends the process of file, /proc/<pid>/ns/net, if it is in a namespace. One that has ended meanwhile is in none.
-func endIn(ctx context.Context, ns *netns.Handle, file string) error {
-	h, err := netns.Open(file)
+// pauseEnv names the sandbox in the environment of its pause process.
+const pauseEnv = "CLEAT_SANDBOX="
+
+// isPauseOf reports whether the process of a folder below /proc is the pause process of a sandbox. One that has ended is none.
+func isPauseOf(dir, id string) bool {
+	env, err := os.ReadFile(filepath.Join(dir, "environ"))
+	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), pauseEnv+id)
+}
+
+// isIn reports whether the process of a folder below /proc is in a namespace. One that has ended is in none.
+func isIn(dir string, ns *netns.Handle) (bool, error) {
+	h, err := netns.Open(filepath.Join(dir, "ns/net"))
 	if err != nil {
-		return nil
+		return false, nil
 	}
 	defer h.Close()
-	if same, err := ns.Same(h); err != nil || !same {
-		return err
-	}
-	pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+	return ns.Same(h)
+}
+
+// end ends the process of a folder below /proc.
+func end(ctx context.Context, dir string) error {
+	pid, err := strconv.Atoi(filepath.Base(dir))
 	if err != nil {
 		return err
 	}

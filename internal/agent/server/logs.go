@@ -16,10 +16,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/cleat-cni/cleat/internal/agent/monitor"
+	"github.com/cleat-cni/cleat/internal/ownfile"
 )
 
 // followEvery is how often a log that is followed is looked at.
 const followEvery = 100 * time.Millisecond
+
+// maxLog bounds what is read of a file that was put aside: four times what the agent lets a log grow to.
+const maxLog = 40 << 20
 
 // logs answers with what a container printed: query container, previous (the one before the last restart), tail (lines from the end),
 // timestamps, follow.
@@ -85,7 +89,7 @@ func (p *printer) line(line string) error {
 
 // history prints what is there, also in files that were put aside, and returns the open file at its end; nil if there is none.
 func (p *printer) history(path string, tail int) (*os.File, error) {
-	f, err := os.Open(path)
+	f, err := ownfile.Open(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -94,9 +98,9 @@ func (p *printer) history(path string, tail int) (*os.File, error) {
 	}
 	var lines []string
 	for _, old := range monitor.Rotated(path) {
-		text, err := os.ReadFile(old)
+		text, err := ownfile.Read(old, maxLog)
 		if err != nil {
-			continue // it has just been removed
+			continue // it has just been removed, or somebody else made it
 		}
 		lines = append(lines, slices.Collect(strings.Lines(string(text)))...)
 	}
@@ -173,7 +177,7 @@ func renewed(f *os.File, path string) *os.File {
 	if err != nil || os.SameFile(old, now) {
 		return nil
 	}
-	next, err := os.Open(path)
+	next, err := ownfile.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil
 	}
