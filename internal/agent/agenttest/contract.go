@@ -317,12 +317,16 @@ func (c contract) again() {
 	pod := contractPod("again", sh("web", "sleep 3600"))
 	first := c.create(pod, 0)
 	c.started(pod, first, 0)
+	made := c.status(pod).CreatedAt
 	c.must(c.r.StopSandbox(ctx, first))
 	second := c.create(pod, 1)
 	c.started(pod, second, 0)
 	status := c.status(pod)
 	if len(status.Sandboxes) != 2 || status.Sandboxes[0].ID != second || status.Sandboxes[0].Attempt != 1 {
 		c.t.Fatalf("not the newest first: %+v", status.Sandboxes)
+	}
+	if made.IsZero() || !status.CreatedAt.Equal(made) {
+		c.t.Errorf("made at %v, and then at %v: want the time of the first sandbox", made, status.CreatedAt)
 	}
 	if !slices.Equal(status.IPs, status.Sandboxes[0].IPs) {
 		c.t.Errorf("addresses %v, want those of the newest sandbox: %v", status.IPs, status.Sandboxes[0].IPs)

@@ -38,8 +38,8 @@ type Runtime struct {
 	mu         sync.Mutex
 	faults     func(op string) Fault
 	condition  container.Condition
-	files      map[types.UID]container.Pod // pods that have some: from their first sandbox until RemovePod
-	sandboxes  []*sandbox                  // in the order in which they were made
+	files      map[types.UID]container.PodStatus // of pods that have some, from their first sandbox until RemovePod: their name, and since when
+	sandboxes  []*sandbox                        // in the order in which they were made
 	containers []*ctr
 	numbers    int
 	calls      []string
@@ -62,7 +62,7 @@ type ctr struct {
 
 // New makes a runtime without pods, whose network is ready.
 func New() *Runtime {
-	return &Runtime{files: map[types.UID]container.Pod{}, condition: container.Condition{RuntimeReady: true, NetworkReady: true}}
+	return &Runtime{files: map[types.UID]container.PodStatus{}, condition: container.Condition{RuntimeReady: true, NetworkReady: true}}
 }
 
 // Violations returns what happened that must never happen.
@@ -162,7 +162,7 @@ func (r *Runtime) Pods(ctx context.Context) ([]container.Pod, error) {
 	}
 	pods := map[types.UID]*container.Pod{}
 	for uid, p := range r.files {
-		pods[uid] = &p
+		pods[uid] = &container.Pod{UID: uid, Name: p.Name, Namespace: p.Namespace}
 	}
 	for _, s := range r.sandboxes {
 		p := pods[s.uid]
@@ -188,7 +188,7 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*container.PodS
 		return nil, before
 	}
 	files := r.files[uid]
-	status := &container.PodStatus{UID: uid, Name: files.Name, Namespace: files.Namespace, At: time.Now()}
+	status := &container.PodStatus{UID: uid, Name: files.Name, Namespace: files.Namespace, CreatedAt: files.CreatedAt, At: time.Now()}
 	for _, s := range slices.Backward(r.sandboxes) {
 		if s.uid == uid {
 			status.Sandboxes = append(status.Sandboxes, s.SandboxStatus)
@@ -232,7 +232,9 @@ func (r *Runtime) CreateSandbox(ctx context.Context, pod *v1.Pod, attempt int) (
 		}
 	}
 	n := r.number()
-	r.files[pod.UID] = container.Pod{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}
+	if _, ok := r.files[pod.UID]; !ok {
+		r.files[pod.UID] = container.PodStatus{Name: pod.Name, Namespace: pod.Namespace, CreatedAt: time.Now()}
+	}
 	s := &sandbox{uid: pod.UID, SandboxStatus: container.SandboxStatus{
 		ID: fmt.Sprintf("sandbox-%d", n), Attempt: attempt, State: container.StateRunning, CreatedAt: time.Now(), HostNetwork: pod.Spec.HostNetwork,
 	}}

@@ -82,6 +82,7 @@ type PodStatus struct {
 	UID        types.UID
 	Name       string
 	Namespace  string
+	CreatedAt  time.Time // when something of it was made first; zero if nothing is known of it, or that is not
 	IPs        []netip.Addr
 	Sandboxes  []SandboxStatus // newest first
 	Containers []Status        // newest first

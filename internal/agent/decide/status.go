@@ -30,6 +30,9 @@ func APIStatus(in StatusInput) v1.PodStatus {
 	status := v1.PodStatus{StartTime: in.Last.StartTime, Message: in.Last.Message, Reason: in.Last.Reason}
 	if status.StartTime == nil {
 		status.StartTime = &metav1.Time{Time: in.Now}
+		if made := in.Status.CreatedAt; !made.IsZero() && made.Before(in.Now) { // it is an earlier agent's
+			status.StartTime.Time = made
+		}
 	}
 	status.InitContainerStatuses = in.containerStatuses(in.Pod.Spec.InitContainers, in.Last.InitContainerStatuses)
 	initialized := allInitialized(in.Pod, status.InitContainerStatuses)

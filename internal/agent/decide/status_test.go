@@ -169,6 +169,11 @@ func TestConditionsKeepTheirTransitionTime(t *testing.T) {
 	if !second.StartTime.Time.Equal(early) {
 		t.Errorf("start time %v", second.StartTime)
 	}
+	adopted := status(p, "sandbox s0 running", "s0 web running")
+	adopted.CreatedAt = early
+	if st := APIStatus(StatusInput{Input: Input{Pod: p, Status: adopted}, Now: late}); !st.StartTime.Time.Equal(early) {
+		t.Errorf("start time of a pod that an earlier agent made: %v", st.StartTime)
+	}
 }
 
 func TestHostNetworkPodHasTheNodesAddress(t *testing.T) {

@@ -40,6 +40,7 @@ type Runtime interface {
 type Config struct {
 	Runtime       Runtime                  // required
 	Removed       func(uid types.UID) bool // required: whether all traces of a pod may go
+	Forgotten     func()                   // told that what [Collector.Forget] asked for is done; must not wait; default nobody
 	Log           *slog.Logger             // default slog.Default()
 	Period        time.Duration            // default 1 min
 	NetworkPeriod time.Duration            // default 5 min
@@ -60,6 +61,9 @@ type Collector struct {
 func New(c Config) *Collector {
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Forgotten == nil {
+		c.Forgotten = func() {}
 	}
 	if c.Period == 0 {
 		c.Period = time.Minute
@@ -119,7 +123,10 @@ func (c *Collector) Run(ctx context.Context) {
 		case uid := <-c.died:
 			c.report("collect containers", c.collectContainers(ctx, uid))
 		case p := <-c.forget:
-			c.report("forget pod", c.collectPod(ctx, p))
+			err := c.collectPod(ctx, p)
+			if c.report("forget pod", err); err == nil {
+				c.config.Forgotten()
+			}
 		}
 	}
 }

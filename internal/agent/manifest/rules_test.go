@@ -176,6 +176,8 @@ func TestValidateRefuses(t *testing.T) {
 		{"variable-of-another-container", with("    env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, containerName: d}}}]"), "9" + c0 +
 			`.env[0].valueFrom.resourceFieldRef.containerName: there is no container "d"`},
 		{"request-over-limit", with("    resources: {limits: {cpu: 1}, requests: {cpu: 2}}"), "9" + c0 + ".resources.requests[cpu]: 2 is more than the limit 1"},
+		{"memory-without-a-unit", with("    resources: {limits: {memory: 64}}"), "9" + c0 +
+			".resources.limits[memory]: 64 is less than the 4194304 bytes without which no container starts; a limit has a unit, such as 64Mi"},
 		{"mount-of-no-volume", with("    volumeMounts: [{name: v, mountPath: /v}]"), "9" + c0 + `.volumeMounts[0].name: there is no volume "v"`},
 		{"mount-that-climbs", with("    volumeMounts: [{name: v, mountPath: /../v}]\n  volumes: [{name: v}]"),
 			"9" + c0 + `.volumeMounts[0].mountPath: "/../v" has a step upwards`},

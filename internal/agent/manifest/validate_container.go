@@ -155,9 +155,16 @@ func (c *checker) resourceFieldRef(path string, ref *v1.ResourceFieldSelector) {
 	}
 }
 
+// minMemory is the least that a container can be limited to, in bytes: runc itself needs 2 to 3 MiB in there to start it.
+const minMemory = 4 << 20
+
 func (c *checker) resources(path string, ctr *v1.Container) {
 	for _, name := range sortedKeys(ctr.Resources.Limits) {
-		c.positive(key(path+".resources.limits", string(name)), ctr.Resources.Limits[name])
+		at, limit := key(path+".resources.limits", string(name)), ctr.Resources.Limits[name]
+		c.positive(at, limit)
+		if name == v1.ResourceMemory && limit.Sign() > 0 && limit.Value() < minMemory {
+			c.add(at, "%s is less than the %d bytes without which no container starts; a limit has a unit, such as 64Mi", limit.String(), minMemory)
+		}
 	}
 	for _, name := range sortedKeys(ctr.Resources.Requests) {
 		request := ctr.Resources.Requests[name]

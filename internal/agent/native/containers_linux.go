@@ -219,6 +219,7 @@ func (r *Runtime) StartContainer(ctx context.Context, start container.Start) (st
 		r.watch(c, true)
 		return c.rec.ID, nil
 	}
+	err = &attemptError{err, []string{c.rec.ID, s.rec.ID}}
 	r.mu.Lock()
 	c.exit = monitor.Exit{Code: 128, At: now(), Error: err.Error()}
 	close(c.done)

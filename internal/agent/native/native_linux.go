@@ -158,7 +158,7 @@ func (r *Runtime) Pods(context.Context) ([]container.Pod, error) {
 func (r *Runtime) PodStatus(_ context.Context, uid types.UID) (*container.PodStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st := &container.PodStatus{UID: uid, Name: r.pods[uid].Name, Namespace: r.pods[uid].Namespace, At: now()}
+	st := &container.PodStatus{UID: uid, Name: r.pods[uid].Name, Namespace: r.pods[uid].Namespace, CreatedAt: r.pods[uid].CreatedAt, At: now()}
 	for _, s := range r.sandboxes {
 		if s.rec.UID == uid {
 			st.Name, st.Namespace = s.rec.Name, s.rec.Namespace

@@ -447,6 +447,9 @@ func TestFailedSandboxLeavesNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("create: %v, want %q", err, tt.want)
 			}
+			if _, again := n.CreateSandbox(t.Context(), p, 0); fmt.Sprint(again) != fmt.Sprint(err) {
+				t.Errorf("create again: %v, want the same as before: %v", again, err)
+			}
 			if st := n.status(t, p); len(st.Sandboxes) > 0 {
 				t.Errorf("left: %+v", st)
 			}

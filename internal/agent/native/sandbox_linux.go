@@ -104,6 +104,7 @@ func (r *Runtime) CreateSandbox(ctx context.Context, pod *v1.Pod, attempt int) (
 		return s.rec.ID, nil
 	}
 	close(s.done)
+	err = &attemptError{err, []string{s.rec.ID}}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if undoErr := r.takeDown(undo, s); undoErr != nil {

@@ -133,10 +133,17 @@ type podRecord struct {
 	UID       types.UID `json:"uid"`
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace"`
+	CreatedAt time.Time `json:"createdAt,omitzero"` // when it was written first
 }
 
-// keepPod writes a pod down.
+// keepPod writes a pod down. When it was made first stays.
 func (r *Runtime) keepPod(rec podRecord) error {
+	r.mu.Lock()
+	rec.CreatedAt = r.pods[rec.UID].CreatedAt
+	r.mu.Unlock()
+	if rec.CreatedAt.IsZero() {
+		rec.CreatedAt = now()
+	}
 	if err := save(r.podDir(rec.UID), podFile, rec); err != nil {
 		return fmt.Errorf("write down pod %s: %w", rec.UID, err)
 	}

@@ -37,6 +37,21 @@ func TestUnreadableRecordsAreMovedAside(t *testing.T) {
 	}
 }
 
+// TestAgeOfAPod: what a new agent finds is as old as it is.
+func TestAgeOfAPod(t *testing.T) {
+	n := newNode(t)
+	p := pod("old")
+	if _, err := n.CreateSandbox(t.Context(), p, 0); err != nil {
+		t.Fatal(err)
+	}
+	made := n.status(t, p).CreatedAt
+	n.Close()
+	n.open(t)
+	if got := n.status(t, p).CreatedAt; made.IsZero() || !got.Equal(made) {
+		t.Errorf("made at %v, for a new agent at %v", made, got)
+	}
+}
+
 // TestRecordLost: a pod whose record was spoilt does not run on beside its successor.
 func TestRecordLost(t *testing.T) {
 	for name, spec := range map[string]func(*v1.PodSpec){

@@ -39,6 +39,7 @@ type Update struct {
 	Pod     *v1.Pod        // nil if nobody has a spec of it
 	Running *container.Pod // used if Pod is nil, with Kill
 	Grace   *int64         // of a Kill, in seconds: shortens the pod's own
+	Again   bool           // of a Create: the UID had a life before, and what was observed of that one counts no more
 }
 
 // Outcome is what came of a sync.
@@ -64,6 +65,7 @@ type Config struct {
 	Syncer syncer                            // required, for instance a [Syncer]
 	Cache  cache                             // required: the PLEG's
 	Relist func(uid types.UID)               // required: asks the PLEG to look at a pod
+	Again  func()                            // told that a pod has ended that is to come again under its UID; must not wait; default nobody
 	Log    *slog.Logger                      // default slog.Default()
 	Resync time.Duration                     // how often a pod is looked at without a reason; default 1 min
 	Jitter func(time.Duration) time.Duration // spreads waits; default up to half as long again
@@ -94,6 +96,9 @@ type Workers struct {
 func New(c Config) *Workers {
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Again == nil {
+		c.Again = func() {}
 	}
 	if c.Resync == 0 {
 		c.Resync = time.Minute
@@ -141,6 +146,9 @@ func (w *Workers) UpdatePod(ctx context.Context, u Update) {
 		return // it ended and may come again, which begins with a Create; if it runs all the same, it is an orphan
 	case known && s.terminating() && u.Type == Create:
 		s.restartRequested = true
+		if s.finished {
+			w.config.Again()
+		}
 		return
 	case known && s.finished:
 		return
@@ -184,6 +192,10 @@ func ended(pod *v1.Pod) bool {
 // newState begins the life of a pod. One that its source calls ended, and that does not run, has nothing left but to be tidied up.
 func (w *Workers) newState(u Update, orphan bool) *state {
 	s := &state{wake: make(chan struct{}, 1), orphan: orphan}
+	if u.Again {
+		s.since = time.Now()
+		w.config.Relist(u.Pod.UID)
+	}
 	if orphan {
 		return s
 	}

@@ -24,6 +24,7 @@ type state struct {
 	launched bool
 	orphan   bool // the runtime alone knows the pod
 	fullName string
+	since    time.Time // what was observed before is of another life
 
 	pending *Update // what the worker has not taken yet: the latest wins
 	active  *Update // what it took last

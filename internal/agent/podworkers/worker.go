@@ -21,7 +21,7 @@ type job struct {
 
 // work is the goroutine of a pod, until the pod has finished or is forgotten, or the context ends.
 func (w *Workers) work(ctx context.Context, uid types.UID, s *state) {
-	var last time.Time // when the last sync ended
+	last := s.since // when the last sync ended
 	for {
 		select {
 		case <-ctx.Done():
@@ -115,6 +115,9 @@ func (w *Workers) complete(uid types.UID, s *state, j job, r result) (done bool)
 	case j.phase == TerminatedPodWork:
 		s.finished = true
 		w.release(uid, s)
+		if s.restartRequested {
+			w.config.Again()
+		}
 		return true
 	case j.phase == TerminatingPodWork && s.orphan:
 		delete(w.states, uid)

@@ -23,7 +23,7 @@ type Applied struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"` // with the node's at its end, as it is listed
 	File      string `json:"file"`
-	Change    string `json:"change"` // created, changed or unchanged
+	Change    string `json:"change"` // created, changed or unchanged; deleted or ending already
 }
 
 // apply reads a manifest and writes each of its pods into a file of its own, from where it is taken like any other. The text is taken
@@ -128,8 +128,13 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) {
 	case !errors.Is(err, fs.ErrNotExist):
 		refuse(w, http.StatusInternalServerError, err)
 	default:
-		if _, err := s.find(namespace, name); err != nil {
+		pod, err := s.find(namespace, name)
+		if err != nil {
 			refuse(w, http.StatusNotFound, err)
+			return
+		}
+		if pod.DeletionTimestamp != nil { // whoever asks twice gets what he wants
+			answer(w, Applied{Namespace: namespace, Name: name, Change: "ending already"})
 			return
 		}
 		refuse(w, http.StatusConflict, fmt.Errorf("pod %s/%s was not applied here: remove it from its manifest", namespace, name))

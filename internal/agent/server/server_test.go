@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -211,6 +212,12 @@ func TestApplyAndDelete(t *testing.T) {
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("delete %s: %v, want %q", tt.name, err, tt.want)
 		}
+	}
+	b.mu.Lock()
+	b.pods[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	b.mu.Unlock()
+	if a, err := b.Delete(t.Context(), "default", "web-node1", false); err != nil || a.Change != "ending already" {
+		t.Errorf("delete what ends: %+v, %v", a, err)
 	}
 }
 

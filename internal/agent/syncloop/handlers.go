@@ -19,9 +19,11 @@ func (l *Loop) HandlePodAdditions(ctx context.Context, pods []*v1.Pod) {
 	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, pod := range pods {
 		l.pods.AddPod(pod)
-		if !l.leaving[pod.UID] {
-			l.workers.UpdatePod(ctx, podworkers.Update{Type: podworkers.Create, Pod: pod})
+		if l.leaving[pod.UID] {
+			notify(l.tidy)
+			continue
 		}
+		l.workers.UpdatePod(ctx, podworkers.Update{Type: podworkers.Create, Pod: pod})
 	}
 }
 
@@ -91,7 +93,7 @@ func (l *Loop) HandlePodCleanups(ctx context.Context) error {
 		}
 		l.log.Info("pod is started again", "pod", fullName(pod), "uid", pod.UID)
 		l.status.RemovePodStatus(pod.UID)
-		l.workers.UpdatePod(ctx, podworkers.Update{Type: podworkers.Create, Pod: pod})
+		l.workers.UpdatePod(ctx, podworkers.Update{Type: podworkers.Create, Pod: pod, Again: true})
 	}
 	return nil
 }

@@ -80,6 +80,7 @@ type Loop struct {
 	leaving map[types.UID]bool // pods of the runtime that no worker knew at the last housekeeping; the loop's own
 
 	kick    chan struct{} // something is due before the next beat
+	tidy    chan struct{} // housekeeping has something to do before the next beat
 	poll    chan struct{} // the runtime's condition may have changed
 	monitor atomic.Pointer[time.Time]
 }
@@ -89,18 +90,18 @@ func New(c Config) *Loop {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	l := &Loop{config: c, log: c.Log, kick: make(chan struct{}, 1), poll: make(chan struct{}, 1)}
+	l := &Loop{config: c, log: c.Log, kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1), poll: make(chan struct{}, 1)}
 	l.pleg = pleg.New(pleg.Config{Runtime: c.Runtime, Log: c.Log})
 	l.status = status.NewManager(c.Log)
 	l.prober = prober.New(prober.Config{Status: l.status, Runtime: c.Runtime, Recorder: c.Recorder, Log: c.Log})
 	l.workers = podworkers.New(podworkers.Config{
-		Cache: l.pleg.Cache(), Relist: l.pleg.RequestRelist, Log: c.Log,
+		Cache: l.pleg.Cache(), Relist: l.pleg.RequestRelist, Again: func() { notify(l.tidy) }, Log: c.Log,
 		Syncer: podworkers.NewSyncer(podworkers.SyncerConfig{
 			Runtime: c.Runtime, Status: l.status, Recorder: c.Recorder, Prober: l.prober, Probes: l.prober.Probes, Network: l.state.networkErrors,
 			HostIPs: c.HostIPs, Allocatable: c.Allocatable, Log: c.Log,
 		}),
 	})
-	l.collector = gc.New(gc.Config{Runtime: c.Runtime, Removed: l.workers.ShouldPodContentBeRemoved, Log: c.Log})
+	l.collector = gc.New(gc.Config{Runtime: c.Runtime, Removed: l.workers.ShouldPodContentBeRemoved, Forgotten: func() { notify(l.tidy) }, Log: c.Log})
 	return l
 }
 
@@ -196,6 +197,8 @@ func (l *Loop) syncLoopIteration(ctx context.Context, c channels) bool {
 		l.status.SetContainerStartup(u.UID, u.ContainerID, u.Result == container.ProbeSuccess)
 		l.syncPod(ctx, u.UID)
 	case <-c.housekeeping:
+		l.housekeeping(ctx)
+	case <-l.tidy:
 		l.housekeeping(ctx)
 	}
 	return true
