@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -67,6 +68,17 @@ func Socket(root string) string { return filepath.Join(cmp.Or(root, DefaultRoot)
 
 // StateDir is where an agent records attachments, in libcni's format.
 func StateDir(root string) string { return filepath.Join(cmp.Or(root, DefaultRoot), "cni") }
+
+// controlGroup is the group of all pods of an agent. Two agents on one machine may read the same manifests, and give their pods the same UIDs.
+func controlGroup(root string) string {
+	const name = "cleat"
+	if root == DefaultRoot {
+		return name
+	}
+	h := fnv.New32a()
+	h.Write([]byte(root)) // never fails
+	return fmt.Sprintf("%s-%08x", name, h.Sum32())
+}
 
 // applied is the folder of the pods that were applied through the socket.
 func applied(root string) string { return filepath.Join(root, "manifests") }
@@ -179,7 +191,7 @@ func (a *agent) open(ctx context.Context, meter *metrics.Metrics) error {
 	}
 	a.networks = network.New(network.Config{CNI: c, ConfDir: a.cfg.ConfDir, Ranges: a.cfg.PodCIDRs, Log: a.cfg.Log})
 	conf := native.Config{
-		Root: a.cfg.Root, Program: a.cfg.Program, Networks: a.networks, Runc: a.cfg.Runc, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.Domain,
+		Root: a.cfg.Root, Cgroup: controlGroup(a.cfg.Root), Program: a.cfg.Program, Networks: a.networks, Runc: a.cfg.Runc, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.Domain,
 		Log: a.cfg.Log, Changed: a.changed,
 	}
 	if len(a.cfg.Images) > 0 {

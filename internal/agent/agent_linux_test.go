@@ -22,3 +22,11 @@ func TestRootOfOthers(t *testing.T) {
 		t.Errorf("run: %v, want %v", err, ownfile.ErrForeign)
 	}
 }
+
+// TestControlGroupOfARoot: two agents on one machine share no group, though their pods may have the same UIDs.
+func TestControlGroupOfARoot(t *testing.T) {
+	a, b := controlGroup("/srv/a"), controlGroup("/srv/b")
+	if own := controlGroup(DefaultRoot); own != "cleat" || a == own || a == b || a != controlGroup("/srv/a") {
+		t.Errorf("groups %s, %s and %s", own, a, b)
+	}
+}

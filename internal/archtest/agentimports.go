@@ -30,7 +30,7 @@ func agentLayers() []layer {
 			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "github.com/prometheus/client_golang"}},
 		{dirs: []string{"internal/daemon"}, module: []string{"cni", "libcni", "internal/agent", "internal/agent/metrics", "internal/agent/server", "internal/agent/status",
 			"internal/atomicfile", "internal/nearmiss",
-			"internal/output"}, foreign: []string{"github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery"}},
+			"internal/output", "internal/usage"}, foreign: []string{"github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"cmd/cleatd"}, module: []string{"internal/daemon"}},
 		{dirs: []string{"internal/agent/pause"}, module: []string{"internal/agent/spawn"}, foreign: []string{sysModule}},
 		{dirs: []string{"internal/agent/network"}, module: []string{"cni", "libcni"}, foreign: []string{"github.com/fsnotify/fsnotify"}},

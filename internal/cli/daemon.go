@@ -20,6 +20,11 @@ func (a *app) daemonCmd(use, short string) *cobra.Command {
 		Use: use, Short: short, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error { return a.daemon(append([]string{use}, args...)) },
 	}
+	// cleatd knows what comes below, and answers in the shell's form: cobra's command for that has it as its arguments.
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		_ = a.daemon(append(append([]string{cobra.ShellCompRequestCmd, use}, args...), begun)) // without cleatd there is nothing to complete
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		if err := a.daemon([]string{use, "--help"}); err != nil { // cobra's help can't fail
 			fmt.Fprintf(a.cfg.Stdout, "%s\n\n%v\n", c.Short, err)

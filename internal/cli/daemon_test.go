@@ -31,6 +31,8 @@ func TestDaemon(t *testing.T) {
 		{name: "help", program: "/usr/bin/cleat", args: []string{"pods", "--help"}, status: 1,
 			want: []string{"/usr/bin/cleatd", "cleat", "pods", "--help"}, stderr: "cleat: start /usr/bin/cleatd: it came back\n"},
 		{name: "help-command", program: "/usr/bin/cleat", args: []string{"help", "agent"}, want: []string{"/usr/bin/cleatd", "cleat", "agent", "--help"}},
+		{name: "completion", program: "/usr/bin/cleat", args: []string{"__complete", "pods", "logs", ""},
+			want: []string{"/usr/bin/cleatd", "cleat", "__complete", "pods", "logs", ""}, stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		{name: "not-there", program: "/usr/bin/cleat", gone: true, args: []string{"pods"}, status: 1,
 			want: []string{"/usr/bin/cleatd", "cleat", "pods"}, stderr: "cleat: " + missing},
 		{name: "where-is-cleat", args: []string{"pods"}, status: 1, stderr: "cleat: where cleat lies is not known, and so neither where cleatd does\n"},

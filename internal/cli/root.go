@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/builtin"
 	"github.com/cleat-cni/cleat/internal/nearmiss"
 	"github.com/cleat-cni/cleat/internal/output"
+	"github.com/cleat-cni/cleat/internal/usage"
 )
 
 const rootLong = `cleat attaches containers to networks: it runs the plugins of a CNI network
@@ -49,7 +50,7 @@ func (a *app) root() *cobra.Command {
 	c.Flags().BoolVar(&version, "version", false, "print the version of cleat")
 	a.globalFlags(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return withHint(&usageError{err}, "see "+c.CommandPath()+" --help")
+		return withHint(&usageError{usage.Explain(err)}, "see "+c.CommandPath()+" --help")
 	})
 	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.repairCmd(), a.gcCmd(), a.statusCmd(),
 		a.lsCmd(), a.showCmd(), a.networksCmd(), a.planCmd(), a.lintCmd(), a.schemaCmd(), a.installCmd(), a.demoCmd(), a.versionCmd(),

@@ -27,6 +27,7 @@ func TestWrongArguments(t *testing.T) {
 		{name: "two-missing", args: "add", stderr: "cleat: NETWORK and NETNS are missing\nhint: usage: cleat add NETWORK NETNS [flags]\n"},
 		{name: "cni-args", args: "add mynet ns", env: map[string]string{"CNI_ARGS": "x"},
 			stderr: "cleat: CNI_ARGS: part 1 is no pair KEY=value\nhint: separate pairs with ; and write each as KEY=value\n"},
+		{name: "duration", args: "networks --timeout soon", stderr: "cleat: --timeout: \"soon\" is no duration, such as 30s or 5m\nhint: see cleat networks --help\n"},
 		{name: "conf-dir-empty", args: "networks --conf-dir=", stderr: "cleat: --conf-dir is empty\n"},
 		{name: "plugin-dir-empty", args: "networks --plugin-dir=", stderr: "cleat: --plugin-dir is empty\n"},
 	} {

@@ -97,15 +97,18 @@ func (a *app) agentConfig(f agentFlags) (agent.Config, error) {
 	}
 	for _, text := range f.cidrs {
 		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return conf, &usageError{fmt.Errorf("--pod-cidr: %w", err)}
+		switch {
+		case err != nil:
+			return conf, &usageError{fmt.Errorf("--pod-cidr: %q is no range of addresses, such as 10.88.0.0/16", text)}
+		case p != p.Masked():
+			return conf, &usageError{fmt.Errorf("--pod-cidr: %s is an address in a range; the range is %s", p, p.Masked())}
 		}
 		conf.PodCIDRs = append(conf.PodCIDRs, p)
 	}
 	for _, text := range f.dns {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
-			return conf, &usageError{fmt.Errorf("--cluster-dns: %w", err)}
+			return conf, &usageError{fmt.Errorf("--cluster-dns: %q is no address, such as 10.96.0.10", text)}
 		}
 		conf.ClusterDNS = append(conf.ClusterDNS, addr)
 	}

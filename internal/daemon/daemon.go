@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-cni/cleat/internal/agent"
 	"github.com/cleat-cni/cleat/internal/agent/server"
 	"github.com/cleat-cni/cleat/internal/output"
+	"github.com/cleat-cni/cleat/internal/usage"
 	"github.com/cleat-cni/cleat/libcni"
 )
 
@@ -115,6 +116,9 @@ func (a *app) report(err error) {
 }
 
 func hintFor(err error) string {
+	if bad, ok := errors.AsType[*server.ListenError](err); ok {
+		return "health and metrics are served at --listen " + bad.Address + ": give it another address, or none"
+	}
 	switch {
 	case errors.Is(err, server.ErrNoAgent):
 		return "start one: cleat agent --manifests DIR; or name its folder with --root"
@@ -135,9 +139,10 @@ func (a *app) command() *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&a.root, "root", agent.DefaultRoot, "folder of the agent's state and socket")
 	f.VarP(&a.output, "output", "o", "form of the result")
+	completeFlag(c, "output", completeFormat)
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more on standard error")
 	f.BoolVar(&a.jsonLog, "json-log", false, "write messages as JSON lines")
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{usage.Explain(err)} })
 	c.AddCommand(a.agentCmd(), a.podsCmd())
 	return c
 }

@@ -24,6 +24,7 @@ a manifest in a folder of yours goes when you remove it there.`,
 		RunE: func(c *cobra.Command, names []string) error { return a.deletePods(c.Context(), s, names, dryRun) },
 	}
 	s.oneFlags(c)
+	c.ValidArgsFunction = a.completeNames(&s, true)
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	return c
 }

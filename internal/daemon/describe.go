@@ -46,6 +46,7 @@ it shows all pods of the namespace. Manifests that are not read stand at the end
 		},
 	}
 	s.manyFlags(c)
+	c.ValidArgsFunction = a.completeNames(&s, true)
 	return c
 }
 

@@ -33,6 +33,7 @@ events since it was started.`,
 		},
 	}
 	s.manyFlags(c)
+	c.ValidArgsFunction = a.completeNames(&s, false)
 	return c
 }
 

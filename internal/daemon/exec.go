@@ -37,7 +37,9 @@ this program has.`,
 		},
 	}
 	s.oneFlags(c)
+	c.ValidArgsFunction = a.completeNames(&s, false)
 	c.Flags().StringVarP(&req.Container, "container", "c", "", "container (default the pod's first)")
+	completeFlag(c, "container", a.completeContainers(&s))
 	c.Flags().BoolVarP(&req.Input, "stdin", "i", false, "pass this program's standard input on to the command")
 	return c
 }

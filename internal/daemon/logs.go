@@ -35,8 +35,10 @@ container, in the CRI format, below --root/logs.`,
 		},
 	}
 	s.oneFlags(c)
+	c.ValidArgsFunction = a.completeNames(&s, false)
 	f := c.Flags()
 	f.StringVarP(&o.Container, "container", "c", "", "container (default the pod's first)")
+	completeFlag(c, "container", a.completeContainers(&s))
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the container ends")
 	f.BoolVarP(&o.Previous, "previous", "p", false, "of the last run that has ended")
 	f.IntVar(&o.Tail, "tail", -1, "number of lines from the end; -1 is all")

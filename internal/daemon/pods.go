@@ -37,6 +37,14 @@ only root can open.`
 			cmp.Or(nearmiss.Hint(list[0], commandNames(c)), "see "+c.CommandPath()+" --help"))}
 	}
 	c.AddCommand(a.listCmd(), a.describeCmd(), a.eventsCmd(), a.applyCmd(), a.deleteCmd(), a.logsCmd(), a.execCmd(), a.benchCmd())
+	for _, one := range append(c.Commands(), c) {
+		if one.Flags().Lookup("namespace") != nil {
+			completeFlag(one, "namespace", a.completeNamespaces)
+		}
+		if one.ValidArgsFunction == nil {
+			one.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
 	return c
 }
 

@@ -74,11 +74,21 @@ func New(cfg Config) (*Server, error) {
 	tcp, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		socket.Close()
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, &ListenError{cfg.Listen, err}
 	}
 	s.list = append(s.list, tcp)
 	return s, nil
 }
+
+// ListenError says that the address of health and metrics can't be had.
+type ListenError struct {
+	Address string
+	Err     error
+}
+
+func (e *ListenError) Error() string { return "listen: " + e.Err.Error() }
+
+func (e *ListenError) Unwrap() error { return e.Err }
 
 // listenPrivately makes the socket in a folder that only root can enter, so that there is no moment at which others could.
 func listenPrivately(path string) (net.Listener, error) {
