@@ -189,7 +189,11 @@ func (a *agent) open(ctx context.Context, meter *metrics.Metrics) error {
 	if err != nil {
 		return err
 	}
-	a.networks = network.New(network.Config{CNI: c, ConfDir: a.cfg.ConfDir, Ranges: a.cfg.PodCIDRs, Log: a.cfg.Log})
+	neighbours := &others{othersDir, a.cfg.Root, a.cfg.Log}
+	if err := neighbours.announce(); err != nil {
+		return err
+	}
+	a.networks = network.New(network.Config{CNI: c, ConfDir: a.cfg.ConfDir, Ranges: a.cfg.PodCIDRs, Others: neighbours.attachments, Log: a.cfg.Log})
 	conf := native.Config{
 		Root: a.cfg.Root, Cgroup: controlGroup(a.cfg.Root), Program: a.cfg.Program, Networks: a.networks, Runc: a.cfg.Runc, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.Domain,
 		Log: a.cfg.Log, Changed: a.changed,

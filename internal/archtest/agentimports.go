@@ -25,7 +25,7 @@ func agentLayers() []layer {
 			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"}},
 		{dirs: []string{"internal/agent"}, module: []string{"libcni", "internal/agent/config", "internal/agent/container", "internal/agent/images",
 			"internal/agent/metrics", "internal/agent/native", "internal/agent/network", "internal/agent/server", "internal/agent/status", "internal/agent/syncloop",
-			"internal/filelock", "internal/ownfile"}, foreign: []string{sysModule, "k8s.io/api", "k8s.io/apimachinery"}},
+			"internal/atomicfile", "internal/filelock", "internal/ownfile"}, foreign: []string{sysModule, "k8s.io/api", "k8s.io/apimachinery"}},
 		{dirs: []string{"internal/agent/metrics"}, module: []string{"cni", "libcni", "planned", "internal/agent/config", "internal/agent/container", "internal/agent/syncloop"},
 			foreign: []string{"k8s.io/api", "k8s.io/apimachinery", "github.com/prometheus/client_golang"}},
 		{dirs: []string{"internal/daemon"}, module: []string{"cni", "libcni", "internal/agent", "internal/agent/metrics", "internal/agent/server", "internal/agent/status",

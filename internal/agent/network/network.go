@@ -28,6 +28,8 @@ type Config struct {
 	ConfDir string         // required: the folder of network configurations
 	Ranges  []netip.Prefix // the node's pod CIDRs, handed to networks that take ipRanges; default none
 	Log     *slog.Logger   // default slog.Default
+	// Others returns what others than this Manager have attached on this machine, which a collection keeps. Default: nobody has anything.
+	Others func(ctx context.Context) ([]*libcni.NetworkAttachment, error)
 	// Timeout bounds one SetUpPod or TearDownPod, and is shorter than what bounds the whole of a sandbox. Default 220 s.
 	Timeout time.Duration
 	// Parallel is how many pods are at most set up or torn down at once. Default 16.
@@ -304,13 +306,22 @@ func (m *Manager) GetPodNetworkStatus(sandboxID string) ([]netip.Addr, error) {
 	return podIPs(list[i].Result), nil
 }
 
-// Collect frees what belongs to no sandbox of valid, in every network that is configured or has an attachment. since is when the list was
+// Collect frees what belongs to no sandbox of valid and to nobody else, in every network that is configured or has an attachment. since is when the list was
 // put together: what was attached later is kept.
 func (m *Manager) Collect(ctx context.Context, valid map[string][]Attachment, since time.Time) error {
 	perNetwork := map[string][]cni.Attachment{}
 	for id, plan := range valid {
 		for _, a := range plan {
 			perNetwork[a.Network] = append(perNetwork[a.Network], cni.Attachment{ContainerID: id, IfName: a.IfName})
+		}
+	}
+	if m.cfg.Others != nil {
+		others, err := m.cfg.Others(ctx)
+		if err != nil {
+			return err // without them too much would be freed
+		}
+		for _, a := range others {
+			perNetwork[a.Network] = append(perNetwork[a.Network], cni.Attachment{ContainerID: a.ContainerID, IfName: a.IfName})
 		}
 	}
 	lists, err := m.known(ctx)

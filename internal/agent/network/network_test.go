@@ -238,13 +238,17 @@ func TestMissingPluginIsNotReady(t *testing.T) {
 
 func TestCollectNamesWhatIsValid(t *testing.T) {
 	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin")})
-	keep, lose := pod(), pod()
-	lose.SandboxID = "s2"
+	keep, lose, foreign := pod(), pod(), pod()
+	lose.SandboxID, foreign.SandboxID = "s2", "s3"
+	unknown := errors.New("unknown")
+	b.cfg.Others = func(context.Context) ([]*libcni.NetworkAttachment, error) {
+		return []*libcni.NetworkAttachment{{Network: "main", ContainerID: "s3", IfName: "eth0"}}, unknown
+	}
 	plan, err := b.Plan(keep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []*Pod{keep, lose} {
+	for _, p := range []*Pod{keep, lose, foreign} {
 		if _, err := b.SetUpPod(t.Context(), p, plan); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +257,12 @@ func TestCollectNamesWhatIsValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.look(t.Context())
-	if err := b.Collect(t.Context(), map[string][]Attachment{"s1": plan}, time.Now()); err != nil {
+	valid := map[string][]Attachment{"s1": plan}
+	if err := b.Collect(t.Context(), valid, time.Now()); !errors.Is(err, unknown) || b.runner.attached["mainplugin/s2/eth0"] == nil {
+		t.Errorf("collected without knowing what others have: %v", err)
+	}
+	unknown = nil
+	if err := b.Collect(t.Context(), valid, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	for key := range b.runner.attached {
@@ -263,6 +272,9 @@ func TestCollectNamesWhatIsValid(t *testing.T) {
 	}
 	if b.runner.attached["mainplugin/s1/eth0"] == nil {
 		t.Error("a valid attachment was freed")
+	}
+	if b.runner.attached["mainplugin/s3/eth0"] == nil {
+		t.Error("an attachment of somebody else was freed")
 	}
 }
 
