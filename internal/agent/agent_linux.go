@@ -140,6 +140,8 @@ type agent struct {
 func (a *agent) run(ctx context.Context) error {
 	meter := metrics.New()
 	a.recorder = status.NewRecorder(a.cfg.Log)
+	events := &eventLog{filepath.Join(a.cfg.Root, "events.json"), a.recorder, a.cfg.Log}
+	events.load()
 	manifests := append(slices.Clone(a.cfg.Manifests), applied(a.cfg.Root))
 	a.mux = config.New(config.Config{Paths: manifests, URL: a.cfg.URL, Node: a.cfg.Node, Log: a.cfg.Log, Recorder: a.recorder})
 	if err := a.open(ctx, meter); err != nil {
@@ -155,7 +157,7 @@ func (a *agent) run(ctx context.Context) error {
 	meter.Watch(ctx, loop.Pods, a.runtime.Pods)
 	srv, err := server.New(server.Config{
 		Socket: Socket(a.cfg.Root), Listen: a.cfg.Listen, Manifests: applied(a.cfg.Root), Node: a.cfg.Node, Log: a.cfg.Log,
-		Pods: a.pods, Changes: loop.Status().Changes, Events: a.recorder.Events, Problems: a.mux.Problems,
+		Pods: a.pods, Changes: loop.Status().Changes, Events: a.recorder.Events, Problems: a.problems,
 		Healthy: loop.Healthy, Ready: loop.Ready, Logs: a.logs, Exec: a.exec, Timings: meter.Timings, Metrics: meter.Handler(),
 	})
 	if err != nil {
@@ -168,6 +170,7 @@ func (a *agent) run(ctx context.Context) error {
 	defer cancel(nil)
 	var parts sync.WaitGroup
 	parts.Go(func() { a.mux.Run(ctx) })
+	parts.Go(func() { events.run(ctx) })
 	parts.Go(func() { a.networks.Run(ctx, loop.RuntimeChanged) })
 	parts.Go(func() {
 		if err := srv.Run(ctx); err != nil {
@@ -210,6 +213,10 @@ func (a *agent) changed(uid types.UID) {
 	if loop := a.loop.Load(); loop != nil {
 		loop.PodChanged(uid)
 	}
+}
+
+func (a *agent) problems() server.Problems {
+	return server.Problems{Manifests: a.mux.Problems(), Networks: a.networks.Problems()}
 }
 
 // pods are all that are shown: those that are wanted, and those that end.

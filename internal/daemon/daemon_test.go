@@ -39,13 +39,13 @@ type stage struct {
 
 	mu       sync.Mutex
 	pods     []v1.Pod
-	problems map[string]string
+	problems server.Problems
 }
 
 // newStage has the pod web, which runs, and kube-system/dns, which can't be connected.
 func newStage(t *testing.T) *stage {
 	quiet := slog.New(slog.DiscardHandler)
-	s := &stage{t: t, root: t.TempDir(), status: status.NewManager(quiet), events: status.NewRecorder(quiet), problems: map[string]string{}}
+	s := &stage{t: t, root: t.TempDir(), status: status.NewManager(quiet), events: status.NewRecorder(quiet), problems: server.Problems{Manifests: map[string]string{}, Networks: map[string]string{}}}
 	web := podWith(v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.7", PodIPs: []v1.PodIP{{IP: "10.0.0.7"}, {IP: "fd00::7"}}, StartTime: &metav1.Time{Time: clock()},
 		ContainerStatuses: []v1.ContainerStatus{statusOf("httpd", runs(), true)}})
 	web.Name, web.Namespace, web.UID, web.Spec.NodeName = "web-n1", "default", "u1", "N1"
@@ -59,7 +59,7 @@ func newStage(t *testing.T) *stage {
 	srv, err := server.New(server.Config{
 		Socket: agent.Socket(s.root), Manifests: filepath.Join(s.root, "manifests"), Node: "n1", Log: quiet, Changes: s.status.Changes, Events: s.eventsOf,
 		Pods:     func() []v1.Pod { s.mu.Lock(); defer s.mu.Unlock(); return append([]v1.Pod(nil), s.pods...) },
-		Problems: func() map[string]string { s.mu.Lock(); defer s.mu.Unlock(); return s.problems },
+		Problems: func() server.Problems { s.mu.Lock(); defer s.mu.Unlock(); return s.problems },
 		Healthy:  func() error { return nil }, Ready: func() error { return nil },
 		Logs: func(_ context.Context, _ types.UID, _ string, previous bool) (string, bool, error) {
 			if previous {
@@ -217,8 +217,9 @@ kube-system   dns-n1   0/1     ContainerCreating   0          -     -          N
 		list.Items[0].Status.PodIP != "10.0.0.7" || len(list.Items[0].Status.PodIPs) != 2 {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	s.problems["/etc/x.yaml"], s.problems["http://a/"] = "/etc/x.yaml:3: a tab", "404"
-	s.expect(0, row, "\nManifests that are not read:\n  /etc/x.yaml:3: a tab\n  http://a/: 404\n", "pods")
+	s.problems.Manifests["/etc/x.yaml"], s.problems.Manifests["http://a/"] = "/etc/x.yaml:3: a tab", "404"
+	s.problems.Networks["/etc/cni/net.d/10.conflist"] = "/etc/cni/net.d/10.conflist:4:1: unexpected end"
+	s.expect(0, row, "\nManifests that are not read:\n  /etc/x.yaml:3: a tab\n  http://a/: 404\n\nNetworks with a problem:\n  /etc/cni/net.d/10.conflist:4:1: unexpected end\n", "pods")
 }
 
 func TestListWithoutAgent(t *testing.T) {
@@ -293,7 +294,7 @@ web-n1                     0/1     Deleted              0              0s      1
 
 func TestDescribe(t *testing.T) {
 	s := newStage(t)
-	s.problems["/etc/x.yaml"] = "/etc/x.yaml:3: a tab"
+	s.problems.Manifests["/etc/x.yaml"] = "/etc/x.yaml:3: a tab"
 	s.expect(0, `Name:              dns-n1
 Namespace:         kube-system
 UID:               u2
@@ -332,7 +333,7 @@ Manifests that are not read:
 		t.Fatal(errs)
 	}
 	var d description
-	if err := json.Unmarshal([]byte(out.String()), &d); err != nil || len(d.Items) != 2 || len(d.Items[1].Events) != 1 || d.Items[0].Events == nil || len(d.Problems) != 1 {
+	if err := json.Unmarshal([]byte(out.String()), &d); err != nil || len(d.Items) != 2 || len(d.Items[1].Events) != 1 || d.Items[0].Events == nil || len(d.Problems.Manifests) != 1 {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
@@ -346,6 +347,8 @@ func TestEvents(t *testing.T) {
 `, "", "pods", "events", "-A")
 	s.expect(1, "", "cleat: events: no pod default/wep\nhint: did you mean web?\n", "pods", "events", "wep")
 	s.expect(0, "[]\n", "", "pods", "events", "-o", "json")
+	s.change(func() { s.pods = s.pods[:1] })
+	s.expect(1, "", "cleat: no pod kube-system/dns any more\nhint: cleat pods events kube-system/dns shows what happened to it\n", "pods", "describe", "kube-system/dns")
 }
 
 func TestApplyAndDelete(t *testing.T) {

@@ -12,14 +12,15 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/cleat-cni/cleat/internal/agent/server"
 	"github.com/cleat-cni/cleat/internal/agent/status"
 	"github.com/cleat-cni/cleat/internal/output"
 )
 
 // description is what is known of pods.
 type description struct {
-	Items    []describedPod    `json:"items"`
-	Problems map[string]string `json:"problems"` // manifests that are not read, and why
+	Items    []describedPod  `json:"items"`
+	Problems server.Problems `json:"problems"`
 }
 
 type describedPod struct {
@@ -34,7 +35,8 @@ func (a *app) describeCmd() *cobra.Command {
 		Short: "Show all that is known of pods, and why they do not run",
 		Long: `Show all that is known of pods: their containers, their conditions and what happened to them. Where a network
 failed the event names the plugin, the configuration file and what to do. Without NAME
-it shows all pods of the namespace. Manifests that are not read stand at the end, with the line at fault.`,
+it shows all pods of the namespace. Manifests that are not read stand at the end, with the line at fault, and
+network configurations that are not used.`,
 		Example: `  cleat pods describe web
   cleat pods describe -A
   cleat pods describe web -o json`,
@@ -126,7 +128,7 @@ func (a *app) writeDescription(d description) error {
 	if len(d.Items) == 0 {
 		fmt.Fprintln(a.cfg.Stdout, "no pods")
 	}
-	return output.WriteSections(a.cfg.Stdout, problemSection(d.Problems))
+	return output.WriteSections(a.cfg.Stdout, problemSections(d.Problems)...)
 }
 
 // fieldWriter lays out names and what stands behind them.

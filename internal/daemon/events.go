@@ -16,7 +16,7 @@ func (a *app) eventsCmd() *cobra.Command {
 		Use:   "events [NAME]",
 		Short: "Show what happened to pods",
 		Long: `Show what happened to a pod, or to all of a namespace, the latest last. The agent remembers the last 1,000
-events since it was started.`,
+events, also of pods that are gone, and after it was started anew.`,
 		Example: `  cleat pods events
   cleat pods events web -o json
   cleat pods events -A`,

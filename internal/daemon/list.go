@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/cleat-cni/cleat/internal/agent/server"
 	"github.com/cleat-cni/cleat/internal/output"
 )
 
@@ -68,7 +69,7 @@ func (a *app) list(ctx context.Context, s scope) error {
 	if err := t.Write(a.cfg.Stdout, a.output == output.Wide); err != nil {
 		return err
 	}
-	return output.WriteSections(a.cfg.Stderr, problemSection(problems))
+	return output.WriteSections(a.cfg.Stderr, problemSections(problems)...)
 }
 
 // filter returns the pods of the scope; an empty list rather than none.
@@ -117,9 +118,13 @@ func podIPs(pod *v1.Pod) []string {
 	return list
 }
 
-// problemSection tells of manifests that are not read.
-func problemSection(problems map[string]string) output.Section {
-	s := output.Section{Title: "Manifests that are not read"}
+// problemSections tell of manifests that are not read, and of networks.
+func problemSections(p server.Problems) []output.Section {
+	return []output.Section{problemSection("Manifests that are not read", p.Manifests), problemSection("Networks with a problem", p.Networks)}
+}
+
+func problemSection(title string, problems map[string]string) output.Section {
+	s := output.Section{Title: title}
 	for _, file := range slices.Sorted(maps.Keys(problems)) {
 		name, text := file, problems[file]
 		if strings.HasPrefix(text, file) { // it names the line too

@@ -128,11 +128,14 @@ func (a *app) find(ctx context.Context, r ref) (*v1.Pod, error) {
 	if i := slices.IndexFunc(list.Items, func(p v1.Pod) bool { return r.named(&p) }); i >= 0 {
 		return &list.Items[i], nil
 	}
+	if events, err := a.client().Events(ctx, r.namespace, r.name); err == nil && len(events) > 0 {
+		return nil, cni.Errorf(cni.CodeUnknownContainer, "no pod %s any more", r).WithHint("cleat pods events %s shows what happened to it", r)
+	}
 	problems, err := a.client().Problems(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return nil, missing(r, list.Items, len(problems))
+	return nil, missing(r, list.Items, len(problems.Manifests))
 }
 
 // missing says that there is no such pod, and what may have been meant.

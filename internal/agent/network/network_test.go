@@ -236,6 +236,41 @@ func TestMissingPluginIsNotReady(t *testing.T) {
 	}
 }
 
+// TestProblems: what is wrong with the folder is told by file, until it is mended.
+func TestProblems(t *testing.T) {
+	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin"), "20-other.conflist": conflist("other", "nowhere")})
+	file := func(name string) string { return filepath.Join(b.conf, name) }
+	wants := func(when string, want map[string][]string) {
+		t.Helper()
+		b.look(t.Context())
+		have := b.Problems()
+		for path, parts := range want {
+			for _, part := range parts {
+				if !strings.Contains(have[path], part) {
+					t.Errorf("%s: %s: %q, want %q in it", when, path, have[path], part)
+				}
+			}
+			delete(have, path)
+		}
+		if len(have) > 0 {
+			t.Errorf("%s: also %v", when, have)
+		}
+	}
+	missing := []string{"network other is not ready: ", "find nowhere"}
+	wants("a plugin is missing", map[string][]string{file("20-other.conflist"): missing})
+	b.write(t, "10-main.conflist", `{"cniVersion":"1.0.0","name":"main","plugins":[`)
+	b.write(t, "30-new.conflist", "[]")
+	wants("files are broken", map[string][]string{file("20-other.conflist"): missing,
+		file("10-main.conflist"): {file("10-main.conflist") + ":1:", "; network main stays as it was"}, file("30-new.conflist"): {file("30-new.conflist") + ":1:"}})
+	for name, text := range map[string]string{"10-main.conflist": conflist("main", "mainplugin"), "20-other.conflist": conflist("other", "mainplugin")} {
+		b.write(t, name, text)
+	}
+	if err := os.Remove(file("30-new.conflist")); err != nil {
+		t.Fatal(err)
+	}
+	wants("all is mended", nil)
+}
+
 func TestCollectNamesWhatIsValid(t *testing.T) {
 	b := newBed(t, map[string]string{"10-main.conflist": conflist("main", "mainplugin")})
 	keep, lose, foreign := pod(), pod(), pod()

@@ -175,10 +175,10 @@ func (c *Client) Events(ctx context.Context, namespace, name string) ([]status.E
 	return list, c.get(ctx, "/events", q, &list)
 }
 
-// Problems returns why manifests are not read, by their files.
-func (c *Client) Problems(ctx context.Context) (map[string]string, error) {
-	var m map[string]string
-	return m, c.get(ctx, "/problems", nil, &m)
+// Problems returns what is wrong with manifests and networks.
+func (c *Client) Problems(ctx context.Context) (Problems, error) {
+	var p Problems
+	return p, c.get(ctx, "/problems", nil, &p)
 }
 
 // Ready returns why the agent is not ready, or nil.

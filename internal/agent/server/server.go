@@ -17,6 +17,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,13 +41,19 @@ type Config struct {
 	Pods     func() []v1.Pod                                                                                                  // required: with their status
 	Changes  func() (version uint64, changed <-chan struct{})                                                                 // required: as [status.Manager.Changes]
 	Events   func(types.UID) []status.Event                                                                                   // required: of a pod, or with "" of all
-	Problems func() map[string]string                                                                                         // required: manifests that are not read, and why
+	Problems func() Problems                                                                                                  // required
 	Healthy  func() error                                                                                                     // required
 	Ready    func() error                                                                                                     // required
 	Logs     func(ctx context.Context, uid types.UID, container string, previous bool) (path string, running bool, err error) // required
 	Exec     func(ctx context.Context, uid types.UID, container string, command container.Command) (code int, err error)      // required
 	Timings  func(since uint64) (list []metrics.Timing, next uint64, changed <-chan struct{})                                 // required: as [metrics.Metrics.Timings]
 	Metrics  http.Handler                                                                                                     // required
+}
+
+// Problems is what is wrong, by the file that it is about.
+type Problems struct {
+	Manifests map[string]string `json:"manifests"` // that are not read
+	Networks  map[string]string `json:"networks"`  // configurations that are not used as they are now, or whose network is not ready
 }
 
 // Server serves. Make one with New.
@@ -269,11 +276,19 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	pod, err := s.find(q.Get("namespace"), q.Get("name"))
-	if err != nil {
+	if err == nil {
+		answer(w, s.cfg.Events(pod.UID))
+		return
+	}
+	// Of one that is gone there may be some: how it ended.
+	gone := slices.DeleteFunc(s.cfg.Events(""), func(e status.Event) bool {
+		return e.Namespace != q.Get("namespace") || s.short(e.Name) != s.short(q.Get("name"))
+	})
+	if len(gone) == 0 {
 		refuse(w, http.StatusNotFound, err)
 		return
 	}
-	answer(w, s.cfg.Events(pod.UID))
+	answer(w, gone)
 }
 
 // maxBody bounds what a request may say.

@@ -51,7 +51,7 @@ func newBed(t *testing.T) *bed {
 		Socket: filepath.Join(b.dir, "agent.sock"), Listen: "127.0.0.1:0", Manifests: filepath.Join(b.dir, "manifests"), Node: "Node1",
 		Log: slog.New(slog.DiscardHandler), Changes: b.status.Changes, Events: events.Events,
 		Pods:     func() []v1.Pod { b.mu.Lock(); defer b.mu.Unlock(); return append([]v1.Pod(nil), b.pods...) },
-		Problems: func() map[string]string { return map[string]string{"/etc/x.yaml": "line 3: tabs"} },
+		Problems: func() Problems { return Problems{Manifests: map[string]string{"/etc/x.yaml": "line 3: tabs"}} },
 		Healthy:  func() error { return nil },
 		Ready:    func() error { b.mu.Lock(); defer b.mu.Unlock(); return b.ready },
 		Logs: func(_ context.Context, uid types.UID, container string, previous bool) (string, bool, error) {
@@ -144,7 +144,15 @@ func TestPodsEventsProblems(t *testing.T) {
 	if _, err := b.Events(t.Context(), "default", "none"); err == nil || !strings.Contains(err.Error(), "no pod default/none") {
 		t.Errorf("events of none: %v", err)
 	}
-	if p, err := b.Problems(t.Context()); err != nil || p["/etc/x.yaml"] == "" {
+	b.mu.Lock()
+	b.pods = nil
+	b.mu.Unlock()
+	for _, name := range []string{"web", "web-node1"} {
+		if events, err := b.Events(t.Context(), "default", name); err != nil || len(events) != 1 {
+			t.Errorf("events of %q, which is gone: %+v, %v", name, events, err)
+		}
+	}
+	if p, err := b.Problems(t.Context()); err != nil || p.Manifests["/etc/x.yaml"] == "" {
 		t.Errorf("problems: %v, %v", p, err)
 	}
 }

@@ -38,6 +38,7 @@ type Recorder struct {
 	order *list.List // of *Event, the one that happened last at the end
 	known map[eventKey]*list.Element
 	alike map[alikeKey]int
+	news  chan struct{} // closed when there is another event
 }
 
 // alikeKey is what events of a pod with the same reason have in common.
@@ -58,7 +59,7 @@ func NewRecorder(log *slog.Logger) *Recorder {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Recorder{log: log, order: list.New(), known: map[eventKey]*list.Element{}, alike: map[alikeKey]int{}}
+	return &Recorder{log: log, order: list.New(), known: map[eventKey]*list.Element{}, alike: map[alikeKey]int{}, news: make(chan struct{})}
 }
 
 // Event records that something happened to a pod. The type is v1.EventTypeNormal or v1.EventTypeWarning.
@@ -80,6 +81,7 @@ func (r *Recorder) record(pod *v1.Pod, eventType, reason, message string) bool {
 	key := eventKey{alike, message}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.tell()
 	if e, ok := r.known[key]; ok {
 		event := e.Value.(*Event)
 		event.Count++
@@ -87,6 +89,14 @@ func (r *Recorder) record(pod *v1.Pod, eventType, reason, message string) bool {
 		r.order.MoveToBack(e)
 		return false
 	}
+	r.add(key, &Event{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Type: eventType, Reason: reason,
+		Message: message, Count: 1, First: now, Last: now})
+	return true
+}
+
+// add adds an event that is a new one, in the place of an older one if there are too many.
+func (r *Recorder) add(key eventKey, event *Event) {
+	alike := key.alikeKey
 	if r.alike[alike] >= maxAlike {
 		for e := r.order.Front(); e != nil; e = e.Next() {
 			if keyOf(e).alikeKey == alike {
@@ -98,10 +108,33 @@ func (r *Recorder) record(pod *v1.Pod, eventType, reason, message string) bool {
 	if r.order.Len() >= maxEvents {
 		r.drop(r.order.Front())
 	}
-	r.known[key] = r.order.PushBack(&Event{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Type: eventType, Reason: reason,
-		Message: message, Count: 1, First: now, Last: now})
+	r.known[key] = r.order.PushBack(event)
 	r.alike[alike]++
-	return true
+}
+
+// tell wakes who waits for another event.
+func (r *Recorder) tell() {
+	close(r.news)
+	r.news = make(chan struct{})
+}
+
+// News returns a channel that is closed when there is another event, or one happens again.
+func (r *Recorder) News() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.news
+}
+
+// Restore adds events that another Recorder had, before anything else happens.
+func (r *Recorder) Restore(events []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range events {
+		key := eventKey{alikeKey{e.UID, e.Namespace + "/" + e.Name, e.Type, e.Reason}, e.Message}
+		if _, ok := r.known[key]; !ok {
+			r.add(key, &e)
+		}
+	}
 }
 
 func keyOf(e *list.Element) eventKey {

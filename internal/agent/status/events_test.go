@@ -66,3 +66,23 @@ func TestEventsAreBounded(t *testing.T) {
 		t.Errorf("%d and %d keys for %d events", len(r.known), len(r.alike), maxEvents)
 	}
 }
+
+// TestEventsAreRestored: what another agent noted goes on to be counted.
+func TestEventsAreRestored(t *testing.T) {
+	old := NewRecorder(slog.New(slog.DiscardHandler))
+	old.Event(named("a"), v1.EventTypeWarning, "BackOff", "waits")
+	old.Event(named("b"), v1.EventTypeNormal, "Started", "started")
+	r := NewRecorder(slog.New(slog.DiscardHandler))
+	r.Restore(old.Events(""))
+	r.Restore(old.Events("")) // twice is once
+	news := r.News()
+	r.Event(named("a"), v1.EventTypeWarning, "BackOff", "waits")
+	select {
+	case <-news:
+	default:
+		t.Error("nobody is told")
+	}
+	if got := r.Events(""); len(got) != 2 || got[0].Name != "b" || got[1].Count != 2 {
+		t.Errorf("events %+v", got)
+	}
+}
