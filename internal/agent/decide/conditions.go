@@ -63,7 +63,7 @@ func (in StatusInput) sandboxMissing() *obstacle {
 			return nil
 		}
 	}
-	return &obstacle{}
+	return &obstacle{in.NoSandbox.Reason, in.NoSandbox.Message}
 }
 
 func (in StatusInput) notInitialized(status v1.PodStatus) *obstacle {

@@ -19,10 +19,12 @@ type StatusInput struct {
 	Input
 	// Waiting says why containers do not run, by name: what the last attempt to start each of them said.
 	Waiting map[string]v1.ContainerStateWaiting
-	Last    v1.PodStatus // as it was shown before; the zero value for a new pod
-	HostIPs []netip.Addr // of the node
-	Ended   bool         // no container will be started again, whatever the policy says
-	Now     time.Time
+	// NoSandbox says why there is no sandbox: what the last attempt to make one said.
+	NoSandbox v1.ContainerStateWaiting
+	Last      v1.PodStatus // as it was shown before; the zero value for a new pod
+	HostIPs   []netip.Addr // of the node
+	Ended     bool         // no container will be started again, whatever the policy says
+	Now       time.Time
 }
 
 // APIStatus returns the status that the API shows. Once it was Failed or Succeeded the phase stays.

@@ -32,21 +32,30 @@ func (s *Syncer) act(ctx context.Context, pod *v1.Pod, status *container.PodStat
 	return s.startAll(ctx, status, a.Start, container.Start{Pod: pod, SandboxID: sandbox, IPs: ips})
 }
 
+// The reasons of events and of the condition PodReadyToStartContainers, as the kubelet calls them.
+const (
+	reasonNotReady  = "NetworkNotReady"
+	reasonNoSandbox = "FailedCreatePodSandBox"
+)
+
 // createSandbox makes a sandbox and returns its ID and addresses. Its status is set at once, before images are pulled.
 func (s *Syncer) createSandbox(ctx context.Context, pod *v1.Pod, attempt int) (string, []netip.Addr, error) {
 	if err := s.config.Network(); err != nil && !pod.Spec.HostNetwork {
-		s.config.Recorder.Event(pod, v1.EventTypeWarning, "NetworkNotReady", fmt.Sprintf("%v: %v", container.ErrNetworkNotReady, err))
-		return "", nil, fmt.Errorf("%w: %w", container.ErrNetworkNotReady, err)
+		s.config.Recorder.Event(pod, v1.EventTypeWarning, reasonNotReady, err.Error())
+		s.keepNoSandbox(pod.UID, reasonNotReady, err)
+		return "", nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	id, err := s.config.Runtime.CreateSandbox(limited, pod, attempt)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.config.Recorder.Event(pod, v1.EventTypeWarning, "FailedCreatePodSandBox", err.Error())
+			s.config.Recorder.Event(pod, v1.EventTypeWarning, reasonNoSandbox, err.Error())
+			s.keepNoSandbox(pod.UID, reasonNoSandbox, err)
 		}
 		return "", nil, fmt.Errorf("create sandbox of pod %s: %w", pod.UID, err)
 	}
+	s.keepNoSandbox(pod.UID, "", nil)
 	status, err := s.config.Runtime.PodStatus(ctx, pod.UID)
 	if err != nil {
 		return "", nil, fmt.Errorf("get status of pod %s: %w", pod.UID, err)

@@ -41,7 +41,7 @@ type SyncerConfig struct {
 	Recorder    recorder                       // required
 	Prober      prober                         // required
 	Probes      func(containerID string) Probe // required: what the probes of a container concluded
-	Network     func() error                   // required: why the network is not ready, or nil
+	Network     func() error                   // required: why the network is not ready, a [container.ErrNetworkNotReady], or nil
 	HostIPs     []netip.Addr                   // of the node, the first is the one that pods are told; default none
 	Allocatable v1.ResourceList                // of the node; default none
 	Log         *slog.Logger                   // default slog.Default()
@@ -62,8 +62,9 @@ type Syncer struct {
 	backoff decide.Backoff
 	http    *http.Client // for hooks
 
-	mu      sync.Mutex
-	waiting map[types.UID]map[string]v1.ContainerStateWaiting // why containers do not run: the last attempt's reason
+	mu        sync.Mutex
+	waiting   map[types.UID]map[string]v1.ContainerStateWaiting // why containers do not run: the last attempt's reason
+	noSandbox map[types.UID]v1.ContainerStateWaiting            // why there is none
 }
 
 // NewSyncer makes a syncer.
@@ -73,8 +74,8 @@ func NewSyncer(c SyncerConfig) *Syncer {
 	}
 	return &Syncer{
 		config:  c,
-		waiting: map[types.UID]map[string]v1.ContainerStateWaiting{},
-		http:    podhttp.NewClient(),
+		waiting: map[types.UID]map[string]v1.ContainerStateWaiting{}, noSandbox: map[types.UID]v1.ContainerStateWaiting{},
+		http: podhttp.NewClient(),
 	}
 }
 
@@ -121,10 +122,10 @@ func (s *Syncer) input(pod *v1.Pod, status *container.PodStatus) decide.Input {
 func (s *Syncer) apiStatus(pod *v1.Pod, status *container.PodStatus, ended bool) v1.PodStatus {
 	last, _ := s.config.Status.GetPodStatus(pod.UID)
 	s.mu.Lock()
-	waiting := s.waiting[pod.UID]
+	waiting, noSandbox := s.waiting[pod.UID], s.noSandbox[pod.UID]
 	s.mu.Unlock()
 	return decide.APIStatus(decide.StatusInput{
-		Input: s.input(pod, status), Waiting: waiting, Last: last, HostIPs: s.config.HostIPs, Ended: ended, Now: time.Now(),
+		Input: s.input(pod, status), Waiting: waiting, NoSandbox: noSandbox, Last: last, HostIPs: s.config.HostIPs, Ended: ended, Now: time.Now(),
 	})
 }
 
@@ -137,6 +138,17 @@ func (s *Syncer) keepWaiting(uid types.UID, waiting map[string]v1.ContainerState
 		return
 	}
 	s.waiting[uid] = waiting
+}
+
+// keepNoSandbox keeps why a pod has no sandbox; an empty reason is that it has one.
+func (s *Syncer) keepNoSandbox(uid types.UID, reason string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reason == "" {
+		delete(s.noSandbox, uid)
+		return
+	}
+	s.noSandbox[uid] = v1.ContainerStateWaiting{Reason: reason, Message: err.Error()}
 }
 
 // SyncTerminatingPod stops a pod: its containers, with the grace period, and then its sandboxes. It succeeds once the runtime says that
@@ -202,6 +214,7 @@ func (s *Syncer) SyncTerminatedPod(_ context.Context, pod *v1.Pod, status *conta
 	s.config.Status.SetPodStatus(pod, s.apiStatus(pod, status, true))
 	s.config.Status.TerminatePod(pod)
 	s.keepWaiting(pod.UID, nil)
+	s.keepNoSandbox(pod.UID, "", nil)
 	s.backoff.Collect(time.Now())
 	return nil
 }

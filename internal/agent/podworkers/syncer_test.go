@@ -3,6 +3,7 @@ package podworkers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -172,7 +173,7 @@ func TestNetworkThatIsNotReady(t *testing.T) {
 		pod := podOf(shell("web", "sleep 5; exit 1"))
 		l.run(pod)
 		l.expect("create sandbox 0 of u", "start web 0 of u")
-		l.network = errors.New("no configuration in /etc/cni/net.d")
+		l.network = fmt.Errorf("%w: no configuration in /etc/cni/net.d", container.ErrNetworkNotReady)
 		time.Sleep(6 * time.Second)
 		l.run(pod)
 		l.expect("start web 1 of u") // what is attached needs no network to be restarted
@@ -184,6 +185,9 @@ func TestNetworkThatIsNotReady(t *testing.T) {
 		if message, ok := l.said(pod, "NetworkNotReady"); !ok || !strings.Contains(message, "/etc/cni/net.d") {
 			t.Errorf("event %q", message)
 		}
+		if reason, message := l.readyToStart(pod); reason != "NetworkNotReady" || !strings.Contains(message, "/etc/cni/net.d") {
+			t.Errorf("condition %q, %q", reason, message)
+		}
 		host := podOf(sleeps("web"))
 		host.UID, host.Spec.HostNetwork = "h", true
 		l.run(host)
@@ -192,7 +196,21 @@ func TestNetworkThatIsNotReady(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.run(pod)
 		l.expect("create sandbox 1 of u", "start web 2 of u")
+		if reason, message := l.readyToStart(pod); reason != "" || message != "" {
+			t.Errorf("condition of a pod that runs %q, %q", reason, message)
+		}
 	})
+}
+
+// readyToStart is what the condition of that name says.
+func (l *lab) readyToStart(pod *v1.Pod) (reason, message string) {
+	status, _ := l.status.GetPodStatus(pod.UID)
+	for _, c := range status.Conditions {
+		if c.Type == v1.PodReadyToStartContainers {
+			return c.Reason, c.Message
+		}
+	}
+	return "", ""
 }
 
 func TestNothingIsMadeBeforeTheOldIsStopped(t *testing.T) {
@@ -238,6 +256,9 @@ func TestFailedSandboxIsStoppedBeforeTheNext(t *testing.T) {
 		}
 		if _, ok := l.said(pod, "FailedCreatePodSandBox"); !ok {
 			t.Error("no event")
+		}
+		if reason, message := l.readyToStart(pod); reason != "FailedCreatePodSandBox" || !strings.Contains(message, errBroken.Error()) {
+			t.Errorf("condition %q, %q", reason, message)
 		}
 		fault = agenttest.Fault{}
 		l.run(pod)

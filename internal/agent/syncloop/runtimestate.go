@@ -58,7 +58,7 @@ func (s *runtimeState) runtimeErrors() error {
 	return nil
 }
 
-// networkErrors returns why the network is not ready, or nil.
+// networkErrors returns why the network is not ready, a [container.ErrNetworkNotReady], or nil.
 func (s *runtimeState) networkErrors() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,9 +66,9 @@ func (s *runtimeState) networkErrors() error {
 	case s.condition.NetworkReady:
 		return nil
 	case s.condition.NetworkMessage == "":
-		return errors.New("container runtime network not ready: it has not been asked yet")
+		return fmt.Errorf("%w: it has not been asked yet", container.ErrNetworkNotReady)
 	}
-	return fmt.Errorf("container runtime network not ready: %s", s.condition.NetworkMessage)
+	return fmt.Errorf("%w: %s", container.ErrNetworkNotReady, s.condition.NetworkMessage)
 }
 
 // runtimeErrors returns why the loop has to stand still, or nil.
