@@ -10,10 +10,15 @@ type Query struct {
 	Uplink bool // the host's interface of the default route (IPv4 first)
 	// UplinkIfMissing: Uplink is only needed where one of Links is missing.
 	UplinkIfMissing bool
-	Sysctls         []Sysctl // these values, by place and name
-	Files           []string // the content of these files of the host
-	// NFTables: whether this kernel has nf_tables. It is the one thing that is answered for a DEL too.
+	// Routing: the routes over these links in all tables but the local one, without those of router advertisements; the rules of the
+	// links' places; and which tables are used in the pod.
+	Routing []Ref
+	Sysctls []Sysctl // these values, by place and name
+	Files   []string // the content of these files of the host
+	// NFTables: whether this kernel has nf_tables. It is answered for a DEL too.
 	NFTables bool
+	// AtDel: all is answered for a DEL too, as far as it is there still.
+	AtDel bool
 	// Elements: which of these are there and their owner's. Tables declare their sets.
 	Elements []Element
 	Tables   []Table
@@ -33,11 +38,15 @@ type Ref struct {
 
 // Facts is what was seen: links and addresses that a Query asked for and that exist.
 type Facts struct {
-	Links   []Link
-	Addrs   []Addr
-	Uplink  Link              // zero when the host has no default route
-	Sysctls []Sysctl          // those that exist and can be read
-	Files   map[string]string // by path, those that exist
+	Links  []Link
+	Addrs  []Addr
+	Routes []Route // as Query.Routing asks for them
+	Rules  []Rule  // that look a table up by addresses
+	// UsedTables are the numbers of the pod's tables that a rule, a route or a VRF uses, in order.
+	UsedTables []int
+	Uplink     Link              // zero when the host has no default route
+	Sysctls    []Sysctl          // those that exist and can be read
+	Files      map[string]string // by path, those that exist
 	// NoNFTables: it was asked, and this kernel has no nf_tables.
 	NoNFTables bool
 	Elements   []Element // those that are there
@@ -81,6 +90,25 @@ func (f Facts) AddrsOf(p Place, dev string) []Addr {
 		}
 	}
 	return list
+}
+
+// RoutesOver returns the routes that were seen over the link.
+func (f Facts) RoutesOver(p Place, dev string) []Route {
+	var list []Route
+	for _, r := range f.Routes {
+		if r.Place == p && r.Dev == dev {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// FreeTable returns the first number from first on of a table that nothing uses in the pod.
+func (f Facts) FreeTable(first int) int {
+	for slices.Contains(f.UsedTables, first) {
+		first++
+	}
+	return first
 }
 
 // WantsUplink reports whether the uplink is asked for, when the links that were asked for are in f as far as

@@ -33,7 +33,35 @@ func Merge(states ...State) State {
 			all.Tables = mergeTable(all.Tables, t)
 		}
 	}
+	if slices.ContainsFunc(all.Routes, func(r Route) bool { return r.Absent }) {
+		all.Routes = latestRoutes(all.Routes)
+		all.Addrs = withoutRoutes(all.Addrs, all.Routes)
+	}
 	return all
+}
+
+// latestRoutes lets the later one of two routes count of which one must be there and the other must not.
+func latestRoutes(routes []Route) []Route {
+	var kept []Route
+	for i, r := range routes {
+		overruled := func(later Route) bool { return later.Absent != r.Absent && later.sameWay(r) }
+		if !slices.ContainsFunc(routes[i+1:], overruled) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// withoutRoutes has addresses come without the routes to their subnets that must not be there: one that is never made need not go.
+func withoutRoutes(addrs []Addr, routes []Route) []Addr {
+	addrs = slices.Clone(addrs)
+	for i, a := range addrs {
+		comes, ok := a.SubnetRoute()
+		if ok && slices.ContainsFunc(routes, func(r Route) bool { return r.Absent && r.sameWay(comes) }) {
+			addrs[i].NoPrefixRoute = true
+		}
+	}
+	return addrs
 }
 
 // foldAdjusted gives what only adjusts a link to the one that makes it, so that it is made as it shall be, or to the first that adjusts it.

@@ -1,6 +1,7 @@
 package netstate_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,5 +77,42 @@ func TestMergeAdjustersOfOne(t *testing.T) {
 	merged := netstate.Merge(adjuster(1400, false), adjuster(1300, true))
 	if got, want := merged.String(), "pod  link eth0 mtu 1300 txqlen 7\n"; got != want {
 		t.Errorf("merged %q, want %q", got, want)
+	}
+}
+
+// TestMergeRoutes: of a route that must be there and must not the later word counts, and an address comes without a route that must not be.
+func TestMergeRoutes(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	addr := func(p string) netstate.Addr {
+		return netstate.Addr{Place: netstate.Pod, Dev: "eth0", Prefix: prefix(p)}
+	}
+	route := func(dst string, priority int, absent bool) netstate.Route {
+		return netstate.Route{Place: netstate.Pod, Dst: prefix(dst), Dev: "eth0", Priority: priority, Absent: absent}
+	}
+	made := netstate.State{Addrs: []netstate.Addr{addr("10.1.0.5/24"), addr("10.2.0.5/32"), addr("fd01::5/64"), addr("fd02::5/64")},
+		Routes: []netstate.Route{route("0.0.0.0/0", 0, false), route("0.0.0.0/0", 5, false), route("::/0", 0, false)}}
+	moved := netstate.State{Routes: []netstate.Route{route("0.0.0.0/0", 0, true), route("::/0", 1024, true),
+		route("10.1.0.0/24", 0, true), route("10.2.0.5/32", 0, true), route("fd01::/64", 256, true), route("fd02::/64", 0, true)}}
+	back := netstate.State{Routes: []netstate.Route{route("0.0.0.0/0", 0, false)}}
+	for i := range back.Routes {
+		back.Routes[i].Table = netstate.MainTable
+	}
+	const want = `pod  addr 10.1.0.5/24 dev eth0 noprefixroute
+pod  addr 10.2.0.5/32 dev eth0
+pod  addr fd01::5/64 dev eth0 noprefixroute
+pod  addr fd02::5/64 dev eth0
+pod  route 0.0.0.0/0 dev eth0 priority 5
+pod  route ::/0 dev eth0 priority 1024 absent
+pod  route 10.1.0.0/24 dev eth0 absent
+pod  route 10.2.0.5/32 dev eth0 absent
+pod  route fd01::/64 dev eth0 priority 256 absent
+pod  route fd02::/64 dev eth0 absent
+pod  route 0.0.0.0/0 dev eth0 table 254
+`
+	if diff := cmp.Diff(want, netstate.Merge(made, moved, back).String()); diff != "" {
+		t.Errorf("merged (-want +got)\n%s", diff)
+	}
+	if made.Addrs[0].NoPrefixRoute {
+		t.Error("the state that was merged changed")
 	}
 }

@@ -179,6 +179,8 @@ type Addr struct {
 	// Absent: the address must not be there. It is removed when the state is applied and put back
 	// if the rest of the state fails.
 	Absent bool `json:"absent,omitzero"`
+	// AnyTable: on comparison a plugin behind may have moved the route that came with it to another table.
+	AnyTable bool `json:"-"`
 }
 
 // Route is an entry of a routing table.
@@ -195,6 +197,15 @@ type Route struct {
 	AdvMSS   int          `json:"advmss,omitzero"`
 	OnLink   bool         `json:"onLink,omitzero"` // Via is reachable though no route says so
 	Shared   bool         `json:"shared,omitzero"`
+	// Absent: the route must not be there. Those over Dev to Dst with this priority, whatever their gateway, are removed when the
+	// state is applied, after the others are made, and put back if the rest of the state fails.
+	Absent bool `json:"absent,omitzero"`
+	// Connected: in what was seen, the kernel made it with an address.
+	Connected bool `json:"connected,omitzero"`
+	// Planned: in what was seen, a plugin before in the list makes it, or made it at ADD.
+	Planned bool `json:"planned,omitzero"`
+	// AnyTable: on comparison a plugin behind may have moved it to another table, and there let it lead through another gateway.
+	AnyTable bool `json:"-"`
 }
 
 // Rule is an entry of the routing policy.

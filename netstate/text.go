@@ -181,6 +181,7 @@ func (o Route) String() string {
 	word(l, "mtu", o.MTU)
 	word(l, "advmss", o.AdvMSS)
 	l.flag(o.OnLink, "onlink")
+	l.flag(o.Absent, "absent")
 	l.flag(o.Shared, "shared")
 	return l.String()
 }

@@ -207,7 +207,7 @@ func (r *listRun) planStep(ctx context.Context, session Session, i int) (Plan, e
 		return Plan{}, at(step, "observe", err)
 	}
 	for _, before := range r.plans {
-		seen = withElements(seen, q, before.State)
+		seen = withMade(seen, q, before.State)
 	}
 	p, err := step.plan(ctx, b, in, seen)
 	if err != nil {
@@ -240,17 +240,6 @@ func (s Step) plan(ctx context.Context, b bound, in Input, seen netstate.Facts) 
 	return p, err
 }
 
-// withElements is seen as it will be once a state of an earlier step is made: with those elements of it that q asks for.
-func withElements(seen netstate.Facts, q netstate.Query, s netstate.State) netstate.Facts {
-	for _, e := range q.Elements {
-		same := func(o netstate.Element) bool { return o.Key() == e.Key() && o.Owner == e.Owner }
-		if !seen.HasElement(e) && slices.ContainsFunc(s.Elements, same) {
-			seen.Elements = append(slices.Clone(seen.Elements), e)
-		}
-	}
-	return seen
-}
-
 // withoutMade is q without the links that earlier steps make for this attachment alone, and their values: they are not there yet, and if
 // they are, making them fails.
 func (r *listRun) withoutMade(q netstate.Query) netstate.Query {
@@ -273,6 +262,7 @@ func (r *listRun) withoutMade(q netstate.Query) netstate.Query {
 // ofHost is a query without what it asks of the pod, for where none is open.
 func ofHost(q netstate.Query) netstate.Query {
 	q.Links = slices.DeleteFunc(slices.Clone(q.Links), func(ref netstate.Ref) bool { return ref.Place == netstate.Pod })
+	q.Routing = slices.DeleteFunc(slices.Clone(q.Routing), func(ref netstate.Ref) bool { return ref.Place == netstate.Pod })
 	q.Sysctls = slices.DeleteFunc(slices.Clone(q.Sysctls), func(v netstate.Sysctl) bool { return v.Place == netstate.Pod })
 	return q
 }

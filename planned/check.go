@@ -115,7 +115,7 @@ func (r recorded) recordedState(ctx context.Context, session Session, step Step)
 		return netstate.State{}, err
 	}
 	for _, before := range r.states {
-		seen = withElements(seen, q, before)
+		seen = withMade(seen, q, before)
 	}
 	p, err := step.plan(ctx, b, in, seen)
 	if err != nil {
@@ -135,20 +135,34 @@ func (r recorded) judged() netstate.State {
 	states := make([]netstate.State, len(r.states))
 	for i, s := range r.states {
 		if step := r.steps[i]; step.Followed && !step.Def.chained {
-			s.Sysctls = slices.DeleteFunc(slices.Clone(s.Sysctls), func(v netstate.Sysctl) bool { return v.Place == netstate.Pod })
-			s.Links = slices.Clone(s.Links)
-			for n := range s.Links {
-				if l := &s.Links[n]; l.Place == netstate.Pod {
-					l.ARPNotify = false
-					if l.MTU != 0 {
-						l.MTU = recordedMTU(step.Req, l.Name)
-					}
-				}
-			}
+			s = asFollowed(s, step.Req)
 		}
 		states[i] = s
 	}
 	return netstate.Merge(states...).Settled()
+}
+
+// asFollowed leaves out of s what a plugin behind may have set in the pod without the result telling.
+func asFollowed(s netstate.State, req *plugin.Request) netstate.State {
+	s.Links, s.Addrs, s.Routes = slices.Clone(s.Links), slices.Clone(s.Addrs), slices.Clone(s.Routes)
+	s.Sysctls = slices.DeleteFunc(slices.Clone(s.Sysctls), func(v netstate.Sysctl) bool { return v.Place == netstate.Pod })
+	for i := range s.Links {
+		l := &s.Links[i]
+		if l.Place != netstate.Pod {
+			continue
+		}
+		l.ARPNotify = false
+		if l.MTU != 0 {
+			l.MTU = recordedMTU(req, l.Name)
+		}
+	}
+	for i := range s.Addrs {
+		s.Addrs[i].AnyTable = s.Addrs[i].Place == netstate.Pod
+	}
+	for i := range s.Routes {
+		s.Routes[i].AnyTable = s.Routes[i].Place == netstate.Pod
+	}
+	return s
 }
 
 // recordedMTU is the MTU of a pod's interface in prevResult; 0 if it doesn't tell.

@@ -178,28 +178,14 @@ func (r *repair) addrs() {
 		return !a.NoPrefixRoute && d.Have == without.String()
 	}
 	for _, a := range back {
-		if lost(a) {
-			r.back.Routes = append(r.back.Routes, subnetRoute(a))
+		if rt, _ := a.SubnetRoute(); lost(a) {
+			// The kernel makes it too, when it sets the link up.
+			rt.Shared, rt.Connected = true, false
+			r.back.Routes = append(r.back.Routes, rt)
 		}
 	}
 	r.away.Addrs = slices.DeleteFunc(away, lost)
 	r.back.Addrs = slices.DeleteFunc(back, lost)
-}
-
-// subnetRoute is the route that the kernel makes with an address. It is shared, since the kernel makes it too when it sets the
-// link up.
-func subnetRoute(a netstate.Addr) netstate.Route {
-	const (
-		scopeLink    = 253
-		ipv6Priority = 256
-	)
-	rt := netstate.Route{Place: a.Place, Dst: a.Prefix.Masked(), Dev: a.Dev, Shared: true}
-	if a.Prefix.Addr().Is6() {
-		rt.Priority = ipv6Priority
-		return rt
-	}
-	rt.Src, rt.Scope = a.Prefix.Addr(), scopeLink
-	return rt
 }
 
 // links: one that is there is adjusted, one that is missing is made. The ends of a veth come and go together, so

@@ -19,7 +19,7 @@ type Spec[C any] struct {
 
 	// Plan says what should exist for the attachment. Required. It is pure, and does not differ
 	// between the verbs, but on DEL in may lack IPAM (no prevResult) and seen is empty, but for what
-	// netstate.Query.NFTables asks, and then it names what it can: names are functions of the owner.
+	// netstate.Query.NFTables or AtDel ask, and then it names what it can: names are functions of the owner.
 	Plan func(c C, in Input, seen netstate.Facts) (Plan, error)
 
 	// IPAM says whether the plugin takes addresses from an IPAM plugin. Default NoIPAM.

@@ -70,7 +70,7 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	var states []netstate.State
 	sweep := false
 	for _, step := range slices.Backward(steps) {
-		s, byMark := e.leftState(ctx, session, step)
+		s, byMark := e.leftState(ctx, session, step, inPod)
 		states = append(states, s)
 		sweep = sweep || byMark
 	}
@@ -110,12 +110,16 @@ func elsewhere(ctx context.Context, session Session, s netstate.State) bool {
 // leftState is what an ADD of the step may have left, as far as it can be named now, and whether the
 // owner's elements have to be found by mark: because there's no result to read addresses from, or what
 // the runtime asked for at ADD isn't in this request. A configuration that can't be planned any more still has its names.
-func (e *Engine) leftState(ctx context.Context, session Session, step Step) (s netstate.State, byMark bool) {
+func (e *Engine) leftState(ctx context.Context, session Session, step Step, inPod bool) (s netstate.State, byMark bool) {
 	in := Input{Request: step.Req, IPAM: recalled(step.Req)}
 	b, err := step.parse()
 	var p Plan
 	if err == nil {
-		p, err = step.plan(ctx, b, in, e.backends(ctx, session, b.ask(in)))
+		q := b.ask(in)
+		if !inPod {
+			q = ofHost(q)
+		}
+		p, err = step.plan(ctx, b, in, e.left(ctx, session, q))
 	}
 	if err != nil {
 		level := slog.LevelWarn
@@ -130,15 +134,18 @@ func (e *Engine) leftState(ctx context.Context, session Session, step Step) (s n
 	return withRecorded(p.State, step.Req), byMark
 }
 
-// backends is what a DEL looks at before it plans: by what means an ADD on this kernel made things. That it can't be
-// told keeps no DEL from going on.
-func (e *Engine) backends(ctx context.Context, session Session, q netstate.Query) netstate.Facts {
-	if !q.NFTables {
+// left is what a DEL looks at before it plans: by what means an ADD on this kernel made things, and all that is asked for if a plugin needs
+// that. That it can't be told keeps no DEL from going on.
+func (e *Engine) left(ctx context.Context, session Session, q netstate.Query) netstate.Facts {
+	if !q.AtDel {
+		q = netstate.Query{NFTables: q.NFTables}
+	}
+	if !q.AtDel && !q.NFTables {
 		return netstate.Facts{}
 	}
-	seen, err := session.Observe(ctx, netstate.Query{NFTables: true})
+	seen, err := session.Observe(ctx, q)
 	if err != nil {
-		e.log.Warn("taking nf_tables to be there", "why", err)
+		e.log.Warn("removing without a look at what there is", "why", err)
 	}
 	return seen
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cleat-cni/cleat/plugins/loopback"
 	"github.com/cleat-cni/cleat/plugins/portmap"
 	"github.com/cleat-cni/cleat/plugins/ptp"
+	"github.com/cleat-cni/cleat/plugins/sbr"
 	"github.com/cleat-cni/cleat/plugins/static"
 	"github.com/cleat-cni/cleat/plugins/tuning"
 )
@@ -24,6 +25,7 @@ func All() []planned.Definition {
 		loopback.Plugin(),
 		portmap.Plugin(),
 		ptp.Plugin(),
+		sbr.Plugin(),
 		static.Plugin(),
 		tuning.Plugin(),
 	}

@@ -10,19 +10,28 @@ import (
 	"github.com/cleat-cni/cleat/cni"
 )
 
-// Addresses returns the addresses of the interface in the pod, each with its subnet's length. One that names no
-// interface is taken to be the pod's. Without a result there are none.
-func Addresses(prev *cni.Result, ifName string) []netip.Prefix {
+// IPs returns the addresses of the interface in the pod. One that names no interface is taken to be the pod's. Without a result
+// there are none.
+func IPs(prev *cni.Result, ifName string) []cni.IP {
 	if prev == nil {
 		return nil
 	}
-	var all []netip.Prefix
+	var all []cni.IP
 	for _, ip := range prev.IPs {
 		if i := ip.Interface; i.Set && i.Value >= 0 && i.Value < len(prev.Interfaces) {
 			if dev := prev.Interfaces[i.Value]; dev.Name != ifName || dev.Sandbox == "" {
 				continue
 			}
 		}
+		all = append(all, ip)
+	}
+	return all
+}
+
+// Addresses returns the addresses of [IPs], each with its subnet's length.
+func Addresses(prev *cni.Result, ifName string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, ip := range IPs(prev, ifName) {
 		all = append(all, ip.Address)
 	}
 	return all

@@ -40,9 +40,15 @@ func (s *Session) Diff(ctx context.Context, st netstate.State) ([]netstate.Diffe
 	return c.diffs, nil
 }
 
-// note records a difference; have is nil for an object that is missing.
+// note records a difference; have is nil for an object that is missing. A route that must not be there may be.
 func (c *comparison) note(want, have netstate.Object) {
 	d := netstate.Difference{Object: want.Key(), Want: want.String()}
+	if r, ok := want.(netstate.Route); ok && r.Absent {
+		if have == nil {
+			return
+		}
+		d.Want = ""
+	}
 	if have != nil {
 		d.Have = have.String()
 	}
@@ -259,11 +265,18 @@ func (c *comparison) addrs(ctx context.Context) error {
 // where there is none, or elsewhere than in the main table: without a subnet, on a link that is down or enslaved.
 func (c *comparison) connected(ctx context.Context, want *netstate.Addr, d *device) (bool, error) {
 	p := want.Prefix
-	if want.Absent || want.NoPrefixRoute || p.IsSingleIP() || !d.up() || d.master != 0 {
+	if want.Absent || p.IsSingleIP() || !d.up() || d.master != 0 {
 		return true, nil
 	}
-	list, err := c.table(ctx, routeQuery{place: want.Place, family: family(p.Addr()), index: d.index})
-	return slices.ContainsFunc(list, func(r seenRoute) bool { return r.Dst == p.Masked() && !r.Via.IsValid() }), err
+	q := routeQuery{place: want.Place, family: family(p.Addr()), index: d.index}
+	if want.AnyTable {
+		q.table = anyTable
+	}
+	list, err := c.table(ctx, q)
+	comes, _ := want.SubnetRoute()
+	return slices.ContainsFunc(list, func(r seenRoute) bool {
+		return r.Dst == p.Masked() && !r.Via.IsValid() && (want.AnyTable || r.Metric() == comes.Metric())
+	}), err
 }
 
 func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr, routed bool) {
@@ -279,7 +292,7 @@ func (c *comparison) compareAddr(want *netstate.Addr, list []seenAddr, routed bo
 			return
 		}
 		have := *want
-		flagged := a.flags&unix.IFA_F_NOPREFIXROUTE != 0
+		flagged := a.flags&unix.IFA_F_NOPREFIXROUTE != 0 && (want.NoPrefixRoute || !want.AnyTable)
 		// Whether one that is shared brings its route is whoever's who made it.
 		if !want.Shared || !flagged && !routed {
 			have.NoPrefixRoute = flagged || !routed
@@ -318,6 +331,9 @@ func (c *comparison) routes(ctx context.Context) error {
 // compareRoute looks for the route, or for one to the same destination that is otherwise.
 func (c *comparison) compareRoute(ctx context.Context, want netstate.Route, d *device) error {
 	q := routeQuery{place: want.Place, family: family(want.Dst.Addr()), table: want.Table}
+	if want.AnyTable {
+		q.table = anyTable
+	}
 	if d != nil {
 		q.index = d.index
 	}
@@ -327,11 +343,14 @@ func (c *comparison) compareRoute(ctx context.Context, want netstate.Route, d *d
 	}
 	var other netstate.Object
 	for _, r := range list {
-		if r.Dst != want.Dst.Masked() || r.Priority != routePriority(&want) {
+		if r.Dst != want.Dst.Masked() || r.Priority != want.Metric() {
 			continue
 		}
+		if want.AnyTable && r.Table != want.InTable() {
+			return nil
+		}
 		have := want
-		have.Via = r.Via
+		have.Via, have.Absent = r.Via, false
 		if r.Scope != routeScope(&want) && want.Dst.Addr().Is4() {
 			have.Scope = r.Scope
 		}
@@ -354,19 +373,12 @@ func (c *comparison) compareRoute(ctx context.Context, want netstate.Route, d *d
 	return nil
 }
 
-func routePriority(rt *netstate.Route) int {
-	if rt.Priority == 0 && rt.Dst.Addr().Is6() {
-		return ipv6Priority
-	}
-	return rt.Priority
-}
-
 func (c *comparison) rules(ctx context.Context) error {
 	type query struct {
 		place  netstate.Place
 		family uint8
 	}
-	seen := map[query][]netstate.Rule{}
+	seen := map[query][]policy{}
 	for i := range c.state.Rules {
 		want := &c.state.Rules[i]
 		q := query{want.Place, ruleFamily(want)}
@@ -379,7 +391,7 @@ func (c *comparison) rules(ctx context.Context) error {
 				return err
 			}
 		}
-		if !slices.ContainsFunc(seen[q], func(have netstate.Rule) bool { return sameRule(*want, have) }) {
+		if !slices.ContainsFunc(seen[q], func(have policy) bool { return have.plain && sameRule(*want, have.Rule) }) {
 			c.note(want, nil)
 		}
 	}
@@ -391,7 +403,7 @@ func sameRule(want, have netstate.Rule) bool {
 		have.Priority = 0
 	}
 	want.Shared = false
-	want.Table = routeTable(want.Table)
+	want.Table = ruleTable(want.Table)
 	want.From, want.To = specific(want.From), specific(want.To)
 	return want == have
 }

@@ -14,6 +14,7 @@ import (
 // Numbers of linux/if_link.h, if_bridge.h and rtnetlink.h that x/sys/unix lacks.
 const (
 	vethInfoPeer         = 1
+	vrfTable             = 1 // IFLA_VRF_TABLE
 	skipStats            = 8 // RTEXT_FILTER_SKIP_STATS
 	vlanCompressed       = 4 // RTEXT_FILTER_BRVLAN_COMPRESSED
 	addrGenModeNone      = 1
@@ -29,6 +30,7 @@ const (
 	kindBridge = "bridge"
 	kindIFB    = "ifb"
 	kindDummy  = "dummy"
+	kindVRF    = "vrf"
 
 	kindTBF     = "tbf"
 	kindIngress = "ingress"
@@ -53,6 +55,7 @@ type device struct {
 	allMulti      bool
 	txQLen        int
 	vlanFiltering bool
+	table         int  // of a VRF
 	hasIPv6       bool // IPv6 keeps something for it
 	noIPv6        bool
 	arpNotify     bool
@@ -123,8 +126,11 @@ func (d *device) parseInfo(b []byte) {
 			d.kind = str(v)
 		case unix.IFLA_INFO_DATA:
 			for kind, v := range attributes(v) {
-				if kind == unix.IFLA_BR_VLAN_FILTERING && d.kind == kindBridge {
+				switch {
+				case kind == unix.IFLA_BR_VLAN_FILTERING && d.kind == kindBridge:
 					d.vlanFiltering = number(v) != 0
+				case kind == vrfTable && d.kind == kindVRF:
+					d.table = int(number(v))
 				}
 			}
 		case unix.IFLA_INFO_SLAVE_DATA:

@@ -136,8 +136,11 @@ func FuzzParse(f *testing.F) {
 		if a, ok := parseAddr(b); ok && !a.prefix.IsValid() {
 			t.Errorf("address %v is not valid", a.prefix)
 		}
-		if r, ok := parseRoute(netstate.Pod, b); ok && !r.Dst.IsValid() {
-			t.Errorf("destination %v is not valid", r.Dst)
+		for _, r := range parseRoutes(netstate.Pod, b) {
+			if !r.Dst.IsValid() {
+				t.Errorf("destination %v is not valid", r.Dst)
+			}
+			_ = r.message()
 		}
 		if rl, ok := parsePolicy(netstate.Pod, b); ok {
 			_ = rl.String()

@@ -49,7 +49,7 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 			}
 		}
 	}
-	if err := s.observeValues(q, &f); err != nil {
+	if err := errors.Join(w.observeRouting(ctx, q.Routing, &f), s.observeValues(q, &f)); err != nil {
 		return f, err
 	}
 	if q.NFTables {
@@ -81,12 +81,8 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		return f, err
 	}
 	if q.PodID && s.pod != nil {
-		cookie, err := s.pod.cookie()
-		if err != nil {
+		if f.PodID, err = s.podID(); err != nil {
 			return f, err
-		}
-		if cookie != 0 {
-			f.PodID = strconv.FormatUint(cookie, 10)
 		}
 	}
 	if q.WantsUplink(f) {
@@ -95,6 +91,15 @@ func (s *Session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 		}
 	}
 	return f, nil
+}
+
+// podID is what netstate.Facts.PodID says of the pod's namespace.
+func (s *Session) podID() (string, error) {
+	cookie, err := s.pod.cookie()
+	if err != nil || cookie == 0 {
+		return "", err
+	}
+	return strconv.FormatUint(cookie, 10), nil
 }
 
 // observe looks a link up with its addresses.

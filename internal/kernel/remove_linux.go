@@ -233,7 +233,7 @@ func (r *removal) clear(ctx context.Context, p netstate.Place) error {
 		}
 	}
 	for i := range r.state.Routes {
-		if rt := &r.state.Routes[i]; rt.Place == p && !rt.Shared {
+		if rt := &r.state.Routes[i]; rt.Place == p && !rt.Shared && !rt.Absent {
 			if d := on(rt.Dev); d != nil || rt.Dev == "" {
 				b = append(b, deleteRoute(rt, deviceIndex(d)))
 			}

@@ -5,21 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cleat-cni/cleat/netstate"
 )
 
-// ipv6Priority is the priority that the kernel gives an IPv6 route that asks for none.
-const ipv6Priority = 1024
-
 // addRoutes adds the routes, rules and neighbours of one place. The links are up, since the kernel refuses a
 // route over one that is down.
 func (c *change) addRoutes(ctx context.Context, b *batch, p netstate.Place) error {
 	for i := range c.state.Routes {
 		rt := &c.state.Routes[i]
-		if rt.Place != p {
+		if rt.Place != p || rt.Absent {
 			continue
 		}
 		d, err := c.routeDevice(ctx, rt)
@@ -38,8 +36,53 @@ func (c *change) addRoutes(ctx context.Context, b *batch, p netstate.Place) erro
 		}
 		*b = append(*b, r)
 	}
+	if err := c.dropRoutes(ctx, b, p); err != nil {
+		return err
+	}
 	c.addRules(b, p)
 	return c.addNeighbours(ctx, b, p)
+}
+
+// dropRoutes removes the routes of one place that must not be there. Others may need them while they are made, so this comes last. Those
+// without a gateway go last of them, so that an undo, in reverse, puts back the way to a gateway before what leads through it.
+func (c *change) dropRoutes(ctx context.Context, b *batch, p netstate.Place) error {
+	var nearer batch
+	for i := range c.state.Routes {
+		rt := &c.state.Routes[i]
+		if rt.Place != p || !rt.Absent {
+			continue
+		}
+		d, err := c.routeDevice(ctx, rt)
+		if err != nil {
+			return err
+		}
+		if d == nil || d.made {
+			continue
+		}
+		conn, err := c.conn(p)
+		if err != nil {
+			return err
+		}
+		list, err := conn.routes(ctx, routeQuery{place: p, family: family(rt.Dst.Addr()), table: rt.Table, index: d.index})
+		if err != nil {
+			return err
+		}
+		for _, have := range list {
+			if have.Dst != rt.Dst.Masked() || have.Metric() != rt.Metric() || have.foreign && have.Dst.Addr().Is4() {
+				continue // an IPv4 route goes with all its hops or stays
+			}
+			gone := &request{kind: unix.RTM_DELROUTE, body: have.message(), object: rt, step: "remove", accept: isMissing}
+			gone.undo = c.s.reverse(p, &request{kind: unix.RTM_NEWROUTE, flags: unix.NLM_F_CREATE, body: have.message(), object: rt, step: "put back",
+				accept: func(errno unix.Errno) bool { return errno == unix.EEXIST || isMissing(errno) }})
+			if have.Via.IsValid() {
+				*b = append(*b, gone)
+			} else {
+				nearer = append(nearer, gone)
+			}
+		}
+	}
+	*b = append(*b, nearer...)
+	return nil
 }
 
 func (c *change) routeDevice(ctx context.Context, rt *netstate.Route) (*device, error) {
@@ -73,13 +116,6 @@ func routeScope(rt *netstate.Route) int {
 	return rt.Scope
 }
 
-func routeTable(table int) int {
-	if table == 0 {
-		return unix.RT_TABLE_MAIN
-	}
-	return table
-}
-
 // putTable adds a table's number, which the header holds only up to 255.
 func putTable(m *message, table int, header *byte, attribute uint16) {
 	*header = unix.RT_TABLE_UNSPEC
@@ -102,7 +138,7 @@ func routeMessage(rt *netstate.Route, index int32) message {
 	if rt.OnLink {
 		native.PutUint32(h[8:], unix.RTNH_F_ONLINK)
 	}
-	putTable(&m, routeTable(rt.Table), &h[4], unix.RTA_TABLE)
+	putTable(&m, rt.InTable(), &h[4], unix.RTA_TABLE)
 	if dst.Bits() > 0 {
 		m.bytes(unix.RTA_DST, dst.Addr().AsSlice())
 	}
@@ -136,31 +172,57 @@ func routeMessage(rt *netstate.Route, index int32) message {
 	return m
 }
 
-// seenRoute is a route of the kernel.
+// seenRoute is a route of the kernel, or one hop of a route with several.
 type seenRoute struct {
 	netstate.Route
-	index int32
-	kind  uint8 // RTN_UNICAST
+	index    int32
+	kind     uint8 // RTN_UNICAST
+	protocol uint8 // RTPROT_KERNEL: who made it
+	raw      []byte
+	several  bool // hops
+	foreign  bool // and another leads over another link
 }
 
-// parseRoute reads the body of RTM_NEWROUTE.
-func parseRoute(place netstate.Place, b []byte) (seenRoute, bool) {
-	if len(b) < unix.SizeofRtMsg {
-		return seenRoute{}, false
+// message names the route with all that goes with it, in a request. Of several hops IPv6, where each is a route of its own, names one, and IPv4 all.
+func (r *seenRoute) message() message {
+	m := newMessage(unix.SizeofRtMsg)
+	h := m.family()
+	copy(h, r.raw[:unix.SizeofRtMsg])
+	native.PutUint32(h[8:], native.Uint32(h[8:])&unix.RTNH_F_ONLINK) // the other flags are only told
+	one := r.several && h[0] == unix.AF_INET6
+	for kind, v := range attributes(r.raw[unix.SizeofRtMsg:]) {
+		if kind != unix.RTA_CACHEINFO && !(one && kind == unix.RTA_MULTIPATH) {
+			m.bytes(kind, v)
+		}
 	}
-	r := seenRoute{kind: b[7]}
+	if one {
+		m.u32(unix.RTA_OIF, uint32(r.index))
+		if r.Via.IsValid() {
+			m.bytes(unix.RTA_GATEWAY, r.Via.AsSlice())
+		}
+	}
+	return m
+}
+
+// parseRoutes reads the body of RTM_NEWROUTE: a route, or as many as it has hops.
+func parseRoutes(place netstate.Place, b []byte) []seenRoute {
+	if len(b) < unix.SizeofRtMsg {
+		return nil
+	}
+	r := seenRoute{kind: b[7], protocol: b[5], raw: b}
 	r.Place, r.Table, r.Scope = place, int(b[4]), int(b[6])
 	r.OnLink = native.Uint32(b[8:])&unix.RTNH_F_ONLINK != 0
 	dst := netip.IPv4Unspecified()
 	if b[0] == unix.AF_INET6 {
 		dst = netip.IPv6Unspecified()
 	}
+	var hops []byte
 	for kind, v := range attributes(b[unix.SizeofRtMsg:]) {
 		switch kind {
 		case unix.RTA_DST:
 			dst, _ = netip.AddrFromSlice(v)
 		case unix.RTA_MULTIPATH:
-			r.parseHop(v)
+			hops = v
 		case unix.RTA_TABLE:
 			r.Table = int(number(v))
 		case unix.RTA_PRIORITY:
@@ -181,7 +243,13 @@ func parseRoute(place netstate.Place, b []byte) (seenRoute, bool) {
 		}
 	}
 	r.Dst = netip.PrefixFrom(dst, int(b[1]))
-	return r, r.Dst.IsValid()
+	switch {
+	case !r.Dst.IsValid():
+		return nil
+	case hops == nil:
+		return []seenRoute{r}
+	}
+	return r.perHop(hops)
 }
 
 func (r *seenRoute) parseNextHop(kind uint16, v []byte) {
@@ -195,16 +263,27 @@ func (r *seenRoute) parseNextHop(kind uint16, v []byte) {
 	}
 }
 
-// parseHop takes the first of several next hops: struct rtnexthop and attributes.
-func (r *seenRoute) parseHop(b []byte) {
-	if len(b) < unix.SizeofRtNexthop {
-		return
+// perHop gives the route once for each of its hops: struct rtnexthop and attributes.
+func (r seenRoute) perHop(b []byte) []seenRoute {
+	var list []seenRoute
+	for len(b) >= unix.SizeofRtNexthop {
+		size := int(native.Uint16(b))
+		if size < unix.SizeofRtNexthop || size > len(b) {
+			break
+		}
+		hop := r
+		hop.several, hop.index = true, int32(native.Uint32(b[4:]))
+		hop.OnLink = b[2]&unix.RTNH_F_ONLINK != 0
+		for kind, v := range attributes(b[unix.SizeofRtNexthop:size]) {
+			hop.parseNextHop(kind, v)
+		}
+		list = append(list, hop)
+		b = b[min(align(size), len(b)):]
 	}
-	size := min(int(native.Uint16(b)), len(b))
-	r.index = int32(native.Uint32(b[4:]))
-	for kind, v := range attributes(after(b[:size], unix.SizeofRtNexthop)) {
-		r.parseNextHop(kind, v)
+	for i := range list {
+		list[i].foreign = slices.ContainsFunc(list, func(o seenRoute) bool { return o.index != list[i].index })
 	}
+	return list
 }
 
 // routes lists the routes of a family and table; with index only those over that link, which the kernel
@@ -212,14 +291,21 @@ func (r *seenRoute) parseHop(b []byte) {
 func (c *conn) routes(ctx context.Context, q routeQuery) ([]seenRoute, error) {
 	m := newMessage(unix.SizeofRtMsg)
 	m.family()[0] = q.family
-	m.u32(unix.RTA_TABLE, uint32(routeTable(q.table)))
+	table := netstate.Route{Table: q.table}.InTable()
+	if q.table != anyTable {
+		m.u32(unix.RTA_TABLE, uint32(table))
+	}
 	if q.index != 0 {
 		m.u32(unix.RTA_OIF, uint32(q.index))
 	}
 	var list []seenRoute
 	err := c.dump(ctx, unix.RTM_GETROUTE, m, func(_ uint16, b []byte) {
-		if r, ok := parseRoute(q.place, b); ok && r.Table == routeTable(q.table) && r.kind == unix.RTN_UNICAST {
-			list = append(list, r)
+		for _, r := range parseRoutes(q.place, b) {
+			inTable := r.Table == table || q.table == anyTable && r.Table != netstate.LocalTable
+			// A kernel without IPv6 answers with what it has, and one tells of a route by all its hops.
+			if inTable && b[0] == q.family && r.kind == unix.RTN_UNICAST && (q.index == 0 || r.index == q.index) {
+				list = append(list, r)
+			}
 		}
 	})
 	if err != nil && !errors.Is(err, unix.ENOENT) {
@@ -232,6 +318,9 @@ func (c *conn) routes(ctx context.Context, q routeQuery) ([]seenRoute, error) {
 type routeQuery struct {
 	place  netstate.Place
 	family uint8
-	table  int
+	table  int   // 0 is main
 	index  int32 // 0 is any
 }
+
+// anyTable is the table of a query for the routes of all tables but the local one.
+const anyTable = -1

@@ -49,7 +49,7 @@ func ruleMessage(rl *netstate.Rule) message {
 	h := m.family()
 	h[0] = ruleFamily(rl)
 	h[7] = unix.FR_ACT_TO_TBL
-	putTable(&m, routeTable(rl.Table), &h[4], unix.FRA_TABLE)
+	putTable(&m, ruleTable(rl.Table), &h[4], unix.FRA_TABLE)
 	if rl.From.IsValid() {
 		h[2] = uint8(rl.From.Bits())
 		if rl.From.Bits() > 0 {
@@ -68,28 +68,43 @@ func ruleMessage(rl *netstate.Rule) message {
 	return m
 }
 
-// parsePolicy reads the body of RTM_NEWRULE; false for one that does more or else than look up a table by
-// addresses.
-func parsePolicy(place netstate.Place, b []byte) (netstate.Rule, bool) {
-	if len(b) < sizeofFibRuleHdr || b[7] != unix.FR_ACT_TO_TBL {
-		return netstate.Rule{}, false
+// ruleTable is the table that a rule looks up.
+func ruleTable(table int) int { return netstate.Route{Table: table}.InTable() }
+
+// policy is a rule of the kernel.
+type policy struct {
+	netstate.Rule
+	plain bool // it looks up a table by addresses, and does nothing more or else
+}
+
+// parsePolicy reads the body of RTM_NEWRULE.
+func parsePolicy(place netstate.Place, b []byte) (policy, bool) {
+	if len(b) < sizeofFibRuleHdr {
+		return policy{}, false
 	}
-	rl := netstate.Rule{Place: place, Table: int(b[4])}
+	const tos, action, flags = 3, 7, 8
+	r := policy{Rule: netstate.Rule{Place: place, Table: int(b[4])}}
+	r.plain = b[action] == unix.FR_ACT_TO_TBL && b[tos] == 0 && native.Uint32(b[flags:])&unix.FIB_RULE_INVERT == 0
 	for kind, v := range attributes(b[sizeofFibRuleHdr:]) {
 		switch kind {
 		case unix.FRA_SRC:
-			rl.From = prefixOf(v, b[2])
+			r.From = prefixOf(v, b[2])
 		case unix.FRA_DST:
-			rl.To = prefixOf(v, b[1])
+			r.To = prefixOf(v, b[1])
 		case unix.FRA_TABLE:
-			rl.Table = int(number(v))
+			r.Table = int(number(v))
 		case unix.FRA_PRIORITY:
-			rl.Priority = int(number(v))
-		case unix.FRA_IIFNAME, unix.FRA_OIFNAME, unix.FRA_FWMARK:
-			return netstate.Rule{}, false
+			r.Priority = int(number(v))
+		case unix.FRA_SUPPRESS_PREFIXLEN, unix.FRA_SUPPRESS_IFGROUP:
+			r.plain = r.plain && int32(number(v)) == -1
+		case unix.FRA_L3MDEV:
+			r.plain = r.plain && number(v) == 0
+		case unix.FRA_IIFNAME, unix.FRA_OIFNAME, unix.FRA_FWMARK, unix.FRA_TUN_ID, unix.FRA_UID_RANGE,
+			unix.FRA_IP_PROTO, unix.FRA_SPORT_RANGE, unix.FRA_DPORT_RANGE:
+			r.plain = false
 		}
 	}
-	return rl, true
+	return r, true
 }
 
 func prefixOf(b []byte, bits uint8) netip.Prefix {
@@ -98,13 +113,13 @@ func prefixOf(b []byte, bits uint8) netip.Prefix {
 }
 
 // rules lists the routing rules of a family.
-func (c *conn) rules(ctx context.Context, place netstate.Place, family uint8) ([]netstate.Rule, error) {
+func (c *conn) rules(ctx context.Context, place netstate.Place, family uint8) ([]policy, error) {
 	m := newMessage(sizeofFibRuleHdr)
 	m.family()[0] = family
-	var list []netstate.Rule
+	var list []policy
 	err := c.dump(ctx, unix.RTM_GETRULE, m, func(_ uint16, b []byte) {
-		if rl, ok := parsePolicy(place, b); ok {
-			list = append(list, rl)
+		if r, ok := parsePolicy(place, b); ok {
+			list = append(list, r)
 		}
 	})
 	if err != nil {

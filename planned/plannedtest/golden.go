@@ -160,6 +160,10 @@ func answer(all netstate.Facts, q netstate.Query) netstate.Facts {
 			}
 		}
 	}
+	for _, ref := range q.Routing {
+		f.Routes = append(f.Routes, all.RoutesOver(ref.Place, ref.Name)...)
+		f.Rules, f.UsedTables = all.Rules, all.UsedTables
+	}
 	for _, v := range q.Sysctls {
 		if value, ok := all.Sysctl(v.Place, v.Name); ok {
 			f.Sysctls = append(f.Sysctls, netstate.Sysctl{Place: v.Place, Name: v.Name, Value: value})

@@ -67,7 +67,7 @@ func testMatrix(m *machine, s sample) {
 		}
 	}
 	m.delBelow(s, p)
-	m.gone(p)
+	m.goneUntold(p)
 }
 
 // checked is the prevResult of a CHECK.

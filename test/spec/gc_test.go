@@ -20,7 +20,7 @@ func testGCFrees(m *machine, s sample) {
 		base := sampleOf(m.T, "bridge")
 		m.gc(base, valid).succeeds(m, "GC of "+base.typ)
 	}
-	m.gone(stale)
+	m.goneUntold(stale)
 	if diff := compare(before, m.owned(valid)); diff != "" {
 		m.Errorf("GC changed an attachment that is valid (-before +after)\n%s", diff)
 	}

@@ -378,6 +378,11 @@ func (m *machine) owned(p *pod) []string {
 				all = append(all, "pod "+name+" "+after(line, "mtu")+" "+after(line, "qlen"))
 			}
 		}
+		for line := range strings.Lines(m.in(p.ns, "ip rule")) {
+			if !strings.Contains(line, "from all") { // as those are that every namespace has
+				all = append(all, "pod rule "+strings.Join(strings.Fields(line)[1:], " "))
+			}
+		}
 	}
 	for line := range strings.Lines(m.in(m.host, "ip -o link")) {
 		if strings.Contains(line, p.id) {
@@ -431,6 +436,15 @@ func (m *machine) leases() []string {
 func (m *machine) gone(p *pod) {
 	m.Helper()
 	left := slices.DeleteFunc(m.owned(p), func(s string) bool { return s == "pod link lo" })
+	if len(left) > 0 {
+		m.Errorf("left of %s: %s", p.id, strings.Join(left, ", "))
+	}
+}
+
+// goneUntold is gone for a verb that was not told the namespace: what is of the pod alone ends with that.
+func (m *machine) goneUntold(p *pod) {
+	m.Helper()
+	left := slices.DeleteFunc(m.owned(p), func(s string) bool { return s == "pod link lo" || strings.HasPrefix(s, "pod rule ") })
 	if len(left) > 0 {
 		m.Errorf("left of %s: %s", p.id, strings.Join(left, ", "))
 	}

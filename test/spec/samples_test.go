@@ -146,6 +146,14 @@ func rows() []sample {
 			changes: []string{"pod ip route add 198.51.100.0/24 dev IF", "pod ip link add other type veth"},
 		},
 		{
+			typ: "sbr", role: chained, invalid: `"table":0`,
+			damage: []damage{
+				{"no-rule", "PL16", []string{"pod ip rule del pref 32765"}},
+				{"no-route", "PL16", []string{"pod ip route flush table 100"}},
+			},
+			changes: []string{"pod ip route add 198.51.100.0/24 dev IF table 7", "pod ip rule add from 198.51.100.1 table 7"},
+		},
+		{
 			typ: "tuning", role: chained, args: []string{"MAC", "IP", "GATEWAY"},
 			conf:      `"mac":"02:00:00:00:00:07","mtu":1300,"promisc":true,"allmulti":true,"txQLen":500,"sysctl":{"net.core.somaxconn":"500","net.ipv4.conf.IFNAME.arp_filter":"1"},"dataDir":"DATA"`,
 			unchanged: `"txQLen":500,"dataDir":"DATA"`,

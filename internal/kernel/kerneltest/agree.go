@@ -91,6 +91,7 @@ func (f Fixture) outcome(t *testing.T, pod string, s netstate.State, err error) 
 		kind, s.Tables = "refused", []netstate.Table{table()}
 		s.Links = slices.DeleteFunc(slices.Clone(s.Links), func(l netstate.Link) bool { return l.Shared })
 		s.Addrs = slices.DeleteFunc(slices.Clone(s.Addrs), func(a netstate.Addr) bool { return a.Shared || a.Absent })
+		s.Routes = slices.DeleteFunc(slices.Clone(s.Routes), func(r netstate.Route) bool { return r.Absent })
 	}
 	missing := f.differences(t, pod, s)
 	missing = slices.DeleteFunc(missing, func(key string) bool {
@@ -217,6 +218,13 @@ func routeMutations() []mutation {
 		}},
 		{"route-priority", func(s *netstate.State, r *rand.Rand) {
 			change(&s.Routes, r, func(rt *netstate.Route) { rt.Priority = 50 })
+		}},
+		{"route-absent", func(s *netstate.State, r *rand.Rand) {
+			change(&s.Routes, r, func(rt *netstate.Route) { rt.Absent = true })
+		}},
+		{"subnet-absent", func(s *netstate.State, r *rand.Rand) {
+			s.Routes = append(slices.Clone(s.Routes), netstate.Route{Place: netstate.Pod, Dst: prefix("10.88.0.0/16"), Dev: "eth0", Absent: true})
+			*s = netstate.Merge(*s) // as an engine does, so that the address comes without it
 		}},
 		{"route-dst", func(s *netstate.State, r *rand.Rand) {
 			change(&s.Routes, r, func(rt *netstate.Route) {

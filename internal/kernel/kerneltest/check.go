@@ -11,7 +11,6 @@ import (
 const (
 	defaultMTU = 1500
 	minMTU6    = 1280
-	mainTable  = 254
 )
 
 // check refuses what no kernel takes, and what Memory does not know, before anything is

@@ -25,7 +25,7 @@ func (x *transaction) diff(want netstate.State) ([]netstate.Difference, error) {
 			return nil, fmt.Errorf("compare %s: %w", o.Key(), err)
 		}
 		expect := o.String()
-		if a, ok := o.(netstate.Addr); ok && a.Absent {
+		if isAbsent(o) {
 			expect = ""
 		}
 		if have := x.text(s, want, o); have != expect {
@@ -33,6 +33,17 @@ func (x *transaction) diff(want netstate.State) ([]netstate.Difference, error) {
 		}
 	}
 	return list, nil
+}
+
+// isAbsent reports whether an object of a state must not be there.
+func isAbsent(o netstate.Object) bool {
+	switch o := o.(type) {
+	case netstate.Addr:
+		return o.Absent
+	case netstate.Route:
+		return o.Absent
+	}
+	return false
 }
 
 // text is the line of what is there in the place of want, an object of the state in, with the words that only a wish has, such as
@@ -46,13 +57,19 @@ func (x *transaction) text(s *space, in netstate.State, want netstate.Object) st
 	case netstate.Addr:
 		if a, ok := first(s.addrs, func(a netstate.Addr) bool { return a.Dev == o.Dev && a.Prefix == o.Prefix }); ok {
 			a.Place, a.Shared, a.DAD, a.Absent = o.Place, o.Shared, o.DAD, o.Absent
-			if o.Shared { // its connected route is whoever's who made it
+			// Its connected route is whoever's who made it, or may be elsewhere.
+			if o.Shared || o.AnyTable && s.leadsTo(a) {
 				a.NoPrefixRoute = o.NoPrefixRoute
 			}
 			return a.String()
 		}
 	case netstate.Route:
-		if r, ok := s.bestRoute(o); ok {
+		if r, ok := s.bestRoute(o); ok && (!o.AnyTable || r.InTable() == o.InTable()) {
+			return routeText(o, r)
+		} else if ok {
+			return o.String()
+		}
+		if r, ok := first(s.connected(), func(r netstate.Route) bool { return sameRoute(o, r) }); ok && o.Absent {
 			return routeText(o, r)
 		}
 	case netstate.Rule:
@@ -116,7 +133,7 @@ func (s *space) sysctlText(want netstate.Sysctl) string {
 // routeText is the line of want with what it states replaced by what is there.
 func routeText(want, have netstate.Route) string {
 	text := want
-	text.Via = have.Via
+	text.Via, text.Absent = have.Via, false
 	// IPv6 knows no scope, and IPv4 chooses one for a route without a gateway.
 	if want.Dst.Addr().Is4() && (want.Scope != 0 || have.Scope != scopeLink || want.Via.IsValid()) {
 		text.Scope = have.Scope
@@ -132,6 +149,11 @@ func routeText(want, have netstate.Route) string {
 	}
 	text.OnLink = want.OnLink && have.OnLink
 	return text.String()
+}
+
+// leadsTo reports whether a route in some table leads to the subnet of an address, over its link.
+func (s *space) leadsTo(a netstate.Addr) bool {
+	return slices.ContainsFunc(s.routes, func(r netstate.Route) bool { return r.Dev == a.Dev && r.Dst == a.Prefix.Masked() && !r.Via.IsValid() })
 }
 
 // bestRoute is the route that want describes: by its gateway, if one has it, else the first.
@@ -166,14 +188,14 @@ func (s *space) nftText(want netstate.Object) string {
 // goes along it.
 func sameRoute(want, have netstate.Route) bool {
 	dev := want.Dev == "" || have.Dev == want.Dev
-	return dev && have.Dst == want.Dst && tableOf(have) == tableOf(want) && metric(have) == metric(want)
+	return dev && have.Dst == want.Dst && (have.InTable() == want.InTable() || want.AnyTable) && have.Metric() == want.Metric()
 }
 
 // sameRule reports whether have is the rule that want describes; any priority will do if it asks for
 // none.
 func sameRule(want, have netstate.Rule) bool {
 	priority := want.Priority == 0 || want.Priority == have.Priority
-	return priority && want.From == have.From && want.To == have.To && cmp.Or(want.Table, mainTable) == have.Table
+	return priority && want.From == have.From && want.To == have.To && cmp.Or(want.Table, netstate.MainTable) == have.Table
 }
 
 // isImpostor reports whether have only has the name of a pod's veth, whose other end is a link on the host.

@@ -46,21 +46,6 @@ func sameAddr(a, b netstate.Addr) bool {
 	return a.Prefix.Addr().Is6() || a.Prefix == b.Prefix
 }
 
-func tableOf(r netstate.Route) int {
-	if r.Table == 0 {
-		return mainTable
-	}
-	return r.Table
-}
-
-// metric is the priority as the kernel keeps it.
-func metric(r netstate.Route) int {
-	if r.Priority == 0 && r.Dst.Addr().Is6() {
-		return 1024
-	}
-	return r.Priority
-}
-
 func (x *transaction) makeRoute(r netstate.Route) error {
 	s, err := x.space(r.Place)
 	if err != nil {
@@ -109,7 +94,7 @@ func equalRoute(a, b netstate.Route) bool {
 
 // devTo is the device that the gateway of a route which names none is reached by; "" is none.
 func (s *space) devTo(r netstate.Route) string {
-	if c, ok := s.way(r.Via, tableOf(r), ""); ok {
+	if c, ok := s.way(r.Via, r.InTable(), ""); ok {
 		return c.Dev
 	}
 	return ""
@@ -121,7 +106,7 @@ func (s *space) way(ip netip.Addr, table int, dev string) (netstate.Route, bool)
 	var best *netstate.Route
 	all := append(s.connected(), s.routes...)
 	for i, c := range all {
-		if !c.Dst.Contains(ip) || (dev != "" && c.Dev != dev) || (tableOf(c) != mainTable && tableOf(c) != table) {
+		if !c.Dst.Contains(ip) || (dev != "" && c.Dev != dev) || (c.InTable() != netstate.MainTable && c.InTable() != table) {
 			continue
 		}
 		if best == nil || c.Dst.Bits() > best.Dst.Bits() {
@@ -138,18 +123,26 @@ func (s *space) way(ip netip.Addr, table int, dev string) (netstate.Route, bool)
 func (s *space) connected() []netstate.Route {
 	var list []netstate.Route
 	for _, a := range s.addrs {
-		p := a.Prefix
-		// A host's own address has a local route alone.
-		if a.NoPrefixRoute || p.IsSingleIP() || s.links[a.Dev].Down {
-			continue
+		if r, ok := a.SubnetRoute(); ok && !s.links[a.Dev].Down {
+			list = append(list, r)
 		}
-		r := netstate.Route{Dst: p.Masked(), Dev: a.Dev, Scope: scopeLink}
-		if p.Addr().Is6() {
-			r.Priority = 256
-		}
-		list = append(list, r)
 	}
 	return list
+}
+
+// dropRoute takes the routes of a destination and priority from a link, those that came with an address too.
+func (x *transaction) dropRoute(r netstate.Route) error {
+	s, _, err := x.dev(r.Place, r.Dev)
+	if err != nil {
+		return err
+	}
+	s.routes = slices.DeleteFunc(s.routes, func(o netstate.Route) bool { return sameRoute(r, o) })
+	for i, a := range s.addrs {
+		if comes, ok := a.SubnetRoute(); ok && sameRoute(r, comes) {
+			s.addrs[i].NoPrefixRoute = true
+		}
+	}
+	return nil
 }
 
 const scopeLink = 253
@@ -171,7 +164,7 @@ func (s *space) checkGateway(r netstate.Route) error {
 		return nil
 	}
 	// What itself goes by a gateway, or is of global scope in IPv4, leads no further.
-	c, ok := s.way(r.Via, tableOf(r), r.Dev)
+	c, ok := s.way(r.Via, r.InTable(), r.Dev)
 	if !ok || c.Via.IsValid() || (r.Via.Is4() && c.Scope < scopeLink) {
 		return fmt.Errorf("gateway %s is unreachable", r.Via)
 	}
@@ -187,7 +180,9 @@ func (x *transaction) makeRule(r netstate.Rule) error {
 		// As Linux chooses it: before all rules but that of the local table.
 		r.Priority = lastPriority
 		for _, have := range s.rules {
-			r.Priority = min(r.Priority, have.Priority)
+			if ofIPv6(have) == ofIPv6(r) {
+				r.Priority = min(r.Priority, have.Priority)
+			}
 		}
 		r.Priority--
 	}
@@ -197,9 +192,14 @@ func (x *transaction) makeRule(r netstate.Rule) error {
 		}
 		return netstate.ErrExist
 	}
-	r.Place, r.Shared, r.Table = "", false, cmp.Or(r.Table, mainTable)
+	r.Place, r.Shared, r.Table = "", false, cmp.Or(r.Table, netstate.MainTable)
 	s.rules = append(s.rules, r)
 	return nil
+}
+
+// ofIPv6 reports whether a rule is one of IPv6.
+func ofIPv6(r netstate.Rule) bool {
+	return r.From.IsValid() && r.From.Addr().Is6() || r.To.IsValid() && r.To.Addr().Is6()
 }
 
 // lastPriority is that of the rule of the main table.

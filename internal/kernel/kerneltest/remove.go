@@ -72,7 +72,7 @@ func (x *transaction) onLinks(want netstate.State) []removal {
 		}
 	}
 	for _, r := range want.Routes {
-		if !r.Shared {
+		if !r.Shared && !r.Absent {
 			add(r, r.Place, r.Dev, func(s *space) {
 				s.routes = slices.DeleteFunc(s.routes, func(o netstate.Route) bool { return sameRoute(r, o) && o.Via == r.Via })
 			})

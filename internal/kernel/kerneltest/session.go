@@ -85,6 +85,7 @@ func (s *session) Observe(ctx context.Context, q netstate.Query) (netstate.Facts
 			f.Links = append(f.Links, x.observed(netstate.Host, peer.name))
 		}
 	}
+	x.observeRouting(q.Routing, &f)
 	for _, v := range q.Sysctls {
 		sp, err := x.space(v.Place)
 		if err != nil {
@@ -135,7 +136,7 @@ const defaultTxQLen = 1000
 func (s *space) uplink() string {
 	var best *netstate.Route
 	for i, r := range s.routes {
-		if r.Dst.Bits() != 0 || tableOf(r) != mainTable {
+		if r.Dst.Bits() != 0 || r.InTable() != netstate.MainTable {
 			continue
 		}
 		if best == nil || less(r, *best) {

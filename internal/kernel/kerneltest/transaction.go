@@ -59,6 +59,8 @@ func (x *transaction) checkPods(want netstate.State) error {
 // the real kernel's in every case, and nobody can tell: all is made at once.
 func (x *transaction) apply(want netstate.State) error {
 	early, late := splitSysctls(want.Sysctls)
+	present := slices.DeleteFunc(slices.Clone(want.Routes), func(r netstate.Route) bool { return r.Absent })
+	absent := slices.DeleteFunc(slices.Clone(want.Routes), func(r netstate.Route) bool { return !r.Absent })
 	for _, step := range []func() error{
 		func() error { return each(x, "make", want.Links, x.makeLink) },
 		func() error { return each(x, "make", early, x.makeSysctl) },
@@ -66,7 +68,8 @@ func (x *transaction) apply(want netstate.State) error {
 		func() error { return each(x, "make", want.Qdiscs, x.makeQdisc) },
 		func() error { return each(x, "make", want.Filters, x.makeFilter) },
 		func() error { return each(x, "up", want.Links, x.up) },
-		func() error { return each(x, "make", want.Routes, x.makeRoute) },
+		func() error { return each(x, "make", present, x.makeRoute) },
+		func() error { return each(x, "make", absent, x.dropRoute) },
 		func() error { return each(x, "make", want.Rules, x.makeRule) },
 		func() error { return each(x, "make", want.Neighbours, x.makeNeighbour) },
 		func() error { return each(x, "make", late, x.makeSysctl) },
