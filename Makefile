@@ -51,7 +51,7 @@ tidy: ## are go.mod and go.sum as they should be?
 	@$(GO) mod verify >/dev/null
 
 generated: ## are generated files current?
-	@out=$$($(GO) test -count=1 -run '^TestGenerated' ./internal/schema ./internal/lint 2>&1) || { echo "$$out"; exit 1; }
+	@out=$$($(GO) test -count=1 -run '^TestGenerated' ./internal/schema ./internal/lint ./internal/doctor 2>&1) || { echo "$$out"; exit 1; }
 	@out=$$(git grep -l '^// Code generated' -- '*.go' || true); test -z "$$out" || { $(GO) generate ./... && git diff --exit-code; }
 
 cross: ## what builds on every OS, and all of it on every Linux

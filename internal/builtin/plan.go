@@ -100,6 +100,42 @@ func (r *Runner) Observe(ctx context.Context, q netstate.Query) (netstate.Facts,
 	return r.engine.Observe(ctx, q)
 }
 
+// Supports reports whether this machine could make s, without touching its network. The error names the object that could not be made.
+func (r *Runner) Supports(ctx context.Context, s netstate.State) error {
+	return r.cfg.Kernel.Supports(ctx, s)
+}
+
+// Rehearse says of each of the calls of an ADD, by the configuration and by what the host is like, what a built-in plugin would do. One of a
+// program, and one that the plugin refuses, is the zero Rehearsal.
+func (r *Runner) Rehearse(ctx context.Context, calls []libcni.Call) []planned.Rehearsal {
+	all := make([]planned.Rehearsal, len(calls))
+	for i, c := range calls {
+		loc, err := r.Where(c.Type, c.Dirs)
+		if err != nil || !loc.BuiltIn {
+			continue
+		}
+		steps, err := r.steps([]libcni.Call{c})
+		if err != nil {
+			continue
+		}
+		ipam := r.plugins[steps[0].Req.Conf.IPAMType]
+		if !ipam.IsIPAM() {
+			ipam = planned.Definition{}
+		}
+		got, err := steps[0].Def.Rehearse(steps[0].Req, ipam, func(q netstate.Query) netstate.Facts {
+			seen, err := r.Observe(ctx, q)
+			if err != nil {
+				return netstate.Facts{} // it is planned as on a host that has nothing
+			}
+			return seen
+		})
+		if err == nil {
+			all[i] = got
+		}
+	}
+	return all
+}
+
 // Owned returns what is in the kernel for a network's attachments: whatever carries the network's mark.
 func (r *Runner) Owned(ctx context.Context, network string) ([]netstate.Freed, error) {
 	return r.cfg.Kernel.Collect(ctx, network, nil, true)

@@ -25,6 +25,7 @@ type Config struct {
 	// NewRunner makes what runs plugins. Required.
 	NewRunner func(RunnerOptions) (*builtin.Runner, error)
 	Now       func() time.Time // default time.Now
+	Root      string           // of the machine's files, such as /proc; default /
 	NetNSDir  string           // where namespaces have names; default /run/netns
 	LockDir   string           // of the locks of operations; default the runtime's
 	EUID      int              // the user that the program acts as; default root
@@ -78,6 +79,9 @@ func Main(ctx context.Context, cfg Config) int {
 func execute(ctx context.Context, cfg Config) (*app, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Root == "" {
+		cfg.Root = "/"
 	}
 	if cfg.NetNSDir == "" {
 		cfg.NetNSDir = "/run/netns"

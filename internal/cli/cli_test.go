@@ -55,6 +55,7 @@ type stage struct {
 	kernel *kerneltest.Memory
 	env    map[string]string
 	tool   bool // as cnitool
+	euid   int
 }
 
 func newStage(t *testing.T, files map[string]string) *stage {
@@ -81,6 +82,7 @@ func (s *stage) run(ctx context.Context, args ...string) (status int, stdout, st
 		Args:   append(args, "--state-dir", filepath.Join(s.dir, "state")),
 		Env:    func(name string) string { return env[name] },
 		Stdout: &out, Stderr: &errs, Version: "v1.2.3", Cnitool: s.tool,
+		Root: filepath.Join(s.dir, "root"), EUID: s.euid,
 		NetNSDir: filepath.Join(s.dir, "netns"), LockDir: filepath.Join(s.dir, "lock"),
 		Now:       func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) },
 		NewRunner: s.newRunner,
@@ -123,7 +125,7 @@ const pairNet = `{"cniVersion": "1.1.0", "name": "mynet", "plugins": [{"type": "
 func TestHelp(t *testing.T) {
 	s := newStage(t, nil)
 	s.env["NETCONFPATH"], s.env["CNI_PATH"] = "", ""
-	for _, command := range []string{"", "add", "check", "del", "demo", "gc", "install", "lint", "ls", "networks", "plan", "repair", "schema", "show", "status", "version"} {
+	for _, command := range []string{"", "add", "check", "del", "demo", "doctor", "gc", "install", "lint", "ls", "networks", "plan", "repair", "schema", "show", "status", "version"} {
 		name := command
 		if name == "" {
 			name = "cleat"
@@ -459,6 +461,7 @@ func TestCompletion(t *testing.T) {
 		{"format", "__complete ls -o ", "json\nyaml\ntable\nwide\n"},
 		{"plugin", "__complete version ", "pair\n"},
 		{"schema", "__complete schema ", "pair\n"},
+		{"check", "__complete doctor ", "kernel-release\n"},
 		{"rule", "__complete lint --why ", "L001\tsyntax\n"},
 		{"id-flag", "__complete del --id ", "c1\n"},
 		{"id", "__complete show ", "c1\n"},

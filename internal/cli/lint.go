@@ -52,7 +52,7 @@ with those named beside them in the same folder.`,
 	}
 	c.Flags().BoolVar(&l.fix, "fix", false, "mend what can be mended safely, and say the rest")
 	c.Flags().BoolVar(&l.dryRun, "dry-run", false, "with --fix: say what would be mended, and change nothing")
-	c.Flags().IntVar(&l.maxPods, "max-pods", 0, "how many pods a node runs, for which a network has to have addresses and ports (default 110, as advice)")
+	c.Flags().IntVar(&l.maxPods, "max-pods", 0, "how many pods a node runs, that a network has to have addresses and ports for (default 110)")
 	c.Flags().StringVar(&l.why, "why", "", "say what a rule, such as L103, is about")
 	completeFlag(c, "why", completeRules)
 	return c
@@ -154,7 +154,7 @@ func (a *app) linter(maxPods int) (*lint.Linter, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := &lintNode{cni: c, runner: runner, dirs: a.pluginDirs, root: os.DirFS("/")}
+	node := &lintNode{cni: c, runner: runner, dirs: a.pluginDirs, root: os.DirFS(a.cfg.Root)}
 	return lint.New(lint.Config{Plugins: runner.Definitions(), Node: node, MaxPods: maxPods})
 }
 

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+	"net"
 	"time"
 
 	"github.com/cleat-cni/cleat/internal/builtin"
@@ -18,6 +20,7 @@ type lintNode struct {
 	runner *builtin.Runner
 	dirs   []string
 	root   fs.FS
+	asked  map[string]lint.Installed // by type, so that a program is asked once
 }
 
 var _ lint.Node = (*lintNode)(nil)
@@ -27,6 +30,9 @@ const answerTime = 5 * time.Second
 
 // Plugin says what runs a type. A program that doesn't say which versions it speaks is there all the same.
 func (n *lintNode) Plugin(ctx context.Context, typ string) (lint.Installed, error) {
+	if in, ok := n.asked[typ]; ok {
+		return in, nil
+	}
 	where, err := n.runner.Where(typ, n.dirs)
 	if err != nil {
 		return lint.Installed{}, err
@@ -37,6 +43,10 @@ func (n *lintNode) Plugin(ctx context.Context, typ string) (lint.Installed, erro
 	if info, err := n.cni.GetVersionInfo(ctx, typ); err == nil {
 		in.Versions = info.Supported
 	}
+	if n.asked == nil {
+		n.asked = map[string]lint.Installed{}
+	}
+	n.asked[typ] = in
 	return in, nil
 }
 
@@ -46,4 +56,10 @@ func (n *lintNode) Facts(ctx context.Context, q netstate.Query) (netstate.Facts,
 }
 
 // Net is the host's network.
-func (n *lintNode) Net() (hostnet.State, error) { return hostnet.Read(n.root) }
+func (n *lintNode) Net() (hostnet.State, error) {
+	links, err := net.Interfaces()
+	if err != nil {
+		return hostnet.State{}, fmt.Errorf("list interfaces: %w", err)
+	}
+	return hostnet.Read(n.root, links)
+}

@@ -53,7 +53,7 @@ func (a *app) root() *cobra.Command {
 		return withHint(&usageError{usage.Explain(err)}, "see "+c.CommandPath()+" --help")
 	})
 	c.AddCommand(a.addCmd(), a.delCmd(), a.checkCmd(), a.repairCmd(), a.gcCmd(), a.statusCmd(),
-		a.lsCmd(), a.showCmd(), a.networksCmd(), a.planCmd(), a.lintCmd(), a.schemaCmd(), a.installCmd(), a.demoCmd(), a.versionCmd(),
+		a.lsCmd(), a.showCmd(), a.networksCmd(), a.planCmd(), a.lintCmd(), a.schemaCmd(), a.doctorCmd(), a.installCmd(), a.demoCmd(), a.versionCmd(),
 		a.daemonCmd("agent", "Keep the pods of manifests running and connected on this node"),
 		a.daemonCmd("pods", "Show the pods of the agent that runs here, and change them"))
 	c.SetHelpCommand(helpCmd())

@@ -1,5 +1,5 @@
-// Package hostnet reads how the network of this host stands, as far as files below /proc and /sys tell: interfaces with
-// their MTU, bridges with their ports, and routes. It needs no rights and changes nothing.
+// Package hostnet says how the network of this host stands, as far as that can be told without rights: interfaces with their MTU, bridges with
+// their ports, and routes. It changes nothing.
 package hostnet
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"path"
 	"strconv"
@@ -23,10 +24,10 @@ type State struct {
 
 // Link is an interface.
 type Link struct {
-	Name   string
-	MTU    int
-	Bridge bool
-	Ports  int // of a bridge
+	Name  string
+	MTU   int
+	Down  bool
+	Ports int // of a bridge, as far as that can be told
 }
 
 // Route is where packets for a network leave.
@@ -55,14 +56,10 @@ func (s State) Uplink() (Link, bool) {
 	return Link{}, false
 }
 
-// Read reads from root, the file system whose proc and sys folders are the machine's: os.DirFS("/").
-func Read(root fs.FS) (State, error) {
-	var s State
-	links, err := readLinks(root)
-	if err != nil {
-		return s, err
-	}
-	s.Links = links
+// Read reads routes and ports from root, the file system whose proc and sys folders are the machine's: os.DirFS("/"). links are its
+// interfaces, of net.Interfaces.
+func Read(root fs.FS, links []net.Interface) (State, error) {
+	s := State{Links: linksOf(root, links)}
 	for _, table := range []struct {
 		file  string
 		parse func(fields []string) (Route, bool, error)
@@ -87,32 +84,18 @@ func Read(root fs.FS) (State, error) {
 	return s, nil
 }
 
-func readLinks(root fs.FS) ([]Link, error) {
-	const folder = "sys/class/net"
-	entries, err := fs.ReadDir(root, folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
-	}
+// linksOf adds to what the kernel says of interfaces what it has for bridges below /sys. That is of the namespace in which /sys was mounted, so that
+// interfaces are not looked for there.
+func linksOf(root fs.FS, list []net.Interface) []Link {
 	var links []Link
-	for _, e := range entries {
-		text, err := fs.ReadFile(root, path.Join(folder, e.Name(), "mtu"))
-		if err != nil {
-			continue // it went away, or is none: bonding_masters
-		}
-		mtu, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err != nil {
-			return nil, fmt.Errorf("read mtu of %s: %w", e.Name(), err)
-		}
-		l := Link{Name: e.Name(), MTU: mtu}
-		if ports, err := fs.ReadDir(root, path.Join(folder, e.Name(), "brif")); err == nil {
-			l.Bridge, l.Ports = true, len(ports)
+	for _, i := range list {
+		l := Link{Name: i.Name, MTU: i.MTU, Down: i.Flags&net.FlagUp == 0}
+		if ports, err := fs.ReadDir(root, path.Join("sys/class/net", i.Name, "brif")); err == nil {
+			l.Ports = len(ports)
 		}
 		links = append(links, l)
 	}
-	return links, nil
+	return links
 }
 
 // rejects are the flags of a route that leads nowhere, RTF_REJECT of the kernel's route.h.

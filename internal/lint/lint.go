@@ -3,8 +3,8 @@
 //
 // A [Rule] is a function over what was read, in a file of its own. What a plugin may be told comes out of the definitions of the plugins
 // themselves: their schemas say which keys there are, and their own parse and plan judge the values, so a plugin that is added is
-// judged without a word here. Plugins that are not built in are held to the specification alone. What depends on the machine, [Node] answers, once and before
-// the rules run; it is never more than a warning.
+// judged without a word here. Plugins that are not built in are held to the specification alone. What depends on the machine, [Node]
+// answers; it is never more than a warning.
 package lint
 
 import (

@@ -32,7 +32,8 @@ func (f Finding) Render(paint func(Severity, string) string) string {
 	fmt.Fprintf(&b, "%s %s:%d:%d\n", paint("", margin+"-->"), printable(f.File), f.Line, f.Column)
 	if strings.TrimSpace(f.line) != "" {
 		text, at, width := f.shown()
-		fmt.Fprintf(&b, "%s\n%s %s\n%s %s%s\n", bar, paint("", number+" |"), text, bar, strings.Repeat(" ", at), paint(f.Severity, strings.Repeat("^", width)))
+		mark := strings.Repeat(" ", at) + paint(f.Severity, strings.Repeat("^", width))
+		fmt.Fprintf(&b, "%s\n%s %s\n%s %s\n", bar, paint("", number+" |"), text, bar, mark)
 	}
 	if f.Hint != "" {
 		fmt.Fprintf(&b, "%s help: %s\n", paint("", margin+" ="), printable(f.Hint))

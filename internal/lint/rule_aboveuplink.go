@@ -6,8 +6,8 @@ import "github.com/cleat-cni/cleat/netstate"
 func aboveUplink() Rule {
 	return Rule{
 		ID: "L604", Name: "mtu-above-uplink",
-		Why: "Packets that are larger than the host's way out are cut into pieces, or dropped where that is forbidden: connections open, and then hang. 0, or no mtu at all, takes " +
-			"that of the way out.",
+		Why: "Packets that are larger than the host's way out are cut into pieces, or dropped where that is forbidden: " +
+			"connections open, and then hang. 0, or no mtu at all, takes that of the way out.",
 		check: func(r *run) {
 			up, ok := r.node.host.Uplink()
 			if !ok {

@@ -6,8 +6,8 @@ import "path/filepath"
 func addedPlugins() Rule {
 	return Rule{
 		ID: "L507", Name: "added-plugins",
-		Why: "Unless a network says loadOnlyInlinedPlugins, the files that end in .conf in a folder of its name beside it are appended to its plugins. The file itself " +
-			"doesn't show that.",
+		Why: "Unless a network says loadOnlyInlinedPlugins, the files that end in .conf in a folder of its name beside it are " +
+			"appended to its plugins. The file itself doesn't show that.",
 		check: func(r *run) {
 			for _, d := range r.docs {
 				if d.Network == "" {

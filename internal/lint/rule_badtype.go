@@ -6,7 +6,8 @@ import "github.com/cleat-cni/cleat/cni"
 func badType() Rule {
 	return Rule{
 		ID: "L209", Name: "bad-type",
-		Why: "The type is the name of a program in the plugin folders. A path in it would run any program of the host as root (CVE-2021-20206), so it is refused.",
+		Why: "The type is the name of a program in the plugin folders. A path in it would run any program of the host as root " +
+			"(CVE-2021-20206), so it is refused.",
 		check: func(r *run) {
 			for _, s := range r.sections() {
 				if s.typAt == nil || s.typ == "" && s.node.Key == "ipam" {

@@ -18,7 +18,8 @@ func conventional() []string {
 func unknownCapability() Rule {
 	return Rule{
 		ID: "L307", Name: "unknown-capability",
-		Why: "A capability that the plugin doesn't take is asked of nobody. Options such as snat are often written into capabilities by mistake, and then don't count.",
+		Why: "A capability that the plugin doesn't take is asked of nobody. Options such as snat are often written into " +
+			"capabilities by mistake, and then don't count.",
 		check: func(r *run) {
 			for s := range r.steps() {
 				caps := member(s.node, "capabilities")

@@ -4,7 +4,8 @@ package lint
 func chainedFirst() Rule {
 	return Rule{
 		ID: "L301", Name: "chained-first",
-		Why: "portmap, firewall, bandwidth, tuning and their like change what a plugin before them made. Called first they fail.",
+		Why: "portmap, firewall, bandwidth, tuning and their like change what a plugin before them made. Called first they " +
+			"fail.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				for _, s := range n.steps {

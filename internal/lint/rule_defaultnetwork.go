@@ -4,8 +4,9 @@ package lint
 func defaultNetwork() Rule {
 	return Rule{
 		ID: "L502", Name: "default-network",
-		Why: "A kubelet's runtime attaches pods to one network: that of the file whose name sorts first. A file of another stack that sorts before it takes all pods; if " +
-			"that file is broken, some runtimes take the next one, and others none.",
+		Why: "A kubelet's runtime attaches pods to one network: that of the file whose name sorts first. A file of another " +
+			"stack that sorts before it takes all pods; if that file is broken, some runtimes take the next one, and others " +
+			"none.",
 		check: func(r *run) {
 			if !r.folder.Whole {
 				return

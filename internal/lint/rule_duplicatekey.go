@@ -10,8 +10,8 @@ import (
 func duplicateKey() Rule {
 	return Rule{
 		ID: "L002", Name: "duplicate-key", Fixes: true,
-		Why: "JSON doesn't say which of two values counts: one program takes the first, the next one the last. Cleat refuses the file. " +
-			"One of two that say the same is removed.",
+		Why: "JSON doesn't say which of two values counts: one program takes the first, the next one the last. Cleat refuses " +
+			"the file. One of two that say the same is removed.",
 		check: func(r *run) {
 			for _, d := range r.docs {
 				if d.root != nil && d.isJudged() {

@@ -4,7 +4,8 @@ package lint
 func foreignGateway() Rule {
 	return Rule{
 		ID: "L403", Name: "foreign-gateway",
-		Why: "A gateway that is not in the pod's subnet is mostly mistyped. It is allowed, since a host may answer for all addresses, or be reached by a link-local one.",
+		Why: "A gateway that is not in the pod's subnet is mostly mistyped. It is allowed, since a host may answer for all " +
+			"addresses, or be reached by a link-local one.",
 		check: func(r *run) {
 			for _, n := range r.subnets() {
 				g := n.Gateway

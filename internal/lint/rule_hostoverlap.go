@@ -13,7 +13,8 @@ import (
 func hostOverlap() Rule {
 	return Rule{
 		ID: "L605", Name: "host-overlap",
-		Why: "The host has a route for such addresses that leads away from the pods, or loses its way to what is there: a VPN, a cluster's network, the network of the machine itself.",
+		Why: "The host has a route for such addresses that leads away from the pods, or loses its way to what is there: a " +
+			"VPN, a cluster's network, the network of the machine itself.",
 		check: func(r *run) {
 			for _, n := range r.subnets() {
 				own := n.step.hostLinks()

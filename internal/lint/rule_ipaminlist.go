@@ -4,7 +4,8 @@ package lint
 func ipamInList() Rule {
 	return Rule{
 		ID: "L303", Name: "ipam-in-list",
-		Why: "An IPAM plugin is called by the plugin that makes the interface, with that one's configuration. In the list by itself it gives an address that no interface gets.",
+		Why: "An IPAM plugin is called by the plugin that makes the interface, with that one's configuration. In the list by " +
+			"itself it gives an address that no interface gets.",
 		check: func(r *run) {
 			for s := range r.steps() {
 				if s.known && s.def.IsIPAM() {

@@ -10,8 +10,8 @@ import (
 func keyCase() Rule {
 	return Rule{
 		ID: "L102", Name: "key-case", Fixes: true,
-		Why: "Plugins written in Go read keys in any case, so such a key works by accident; other programs, and the specification's own keys, " +
-			"want the case that is documented.",
+		Why: "Plugins written in Go read keys in any case, so such a key works by accident; other programs, and the " +
+			"specification's own keys, want the case that is documented.",
 		check: func(r *run) {
 			r.values(func(t typed) {
 				if t.want.Type != schema.Object || !t.node.IsObject() {

@@ -9,8 +9,8 @@ import (
 func leftover() Rule {
 	return Rule{
 		ID: "L503", Name: "leftover",
-		Why: "A backup that keeps its ending is read as a network, and may sort before the one that it was made of; one with another ending is not read, and only " +
-			"looks as if it were.",
+		Why: "A backup that keeps its ending is read as a network, and may sort before the one that it was made of; one with " +
+			"another ending is not read, and only looks as if it were.",
 		check: func(r *run) {
 			for _, d := range r.docs {
 				name := d.name()

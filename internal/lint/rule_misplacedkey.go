@@ -12,8 +12,8 @@ import (
 func misplacedKey() Rule {
 	return Rule{
 		ID: "L103", Name: "misplaced-key",
-		Why: "A key in the wrong object does nothing: isGateway inside ipam is nobody's, and so is a key of the bridge in the object of another plugin. " +
-			"Where this configuration has a place for it, that is an error.",
+		Why: "A key in the wrong object does nothing: isGateway inside ipam is nobody's, and so is a key of the bridge in the " +
+			"object of another plugin. Where this configuration has a place for it, that is an error.",
 		check: func(r *run) {
 			r.values(func(t typed) {
 				for _, m := range t.unknown() {

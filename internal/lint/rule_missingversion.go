@@ -4,7 +4,8 @@ package lint
 func missingVersion() Rule {
 	return Rule{
 		ID: "L203", Name: "missing-version",
-		Why: "Without cniVersion plugins are called in version 0.1.0, which knows one address of a family, no interfaces in results, and neither CHECK nor GC nor STATUS.",
+		Why: "Without cniVersion plugins are called in version 0.1.0, which knows one address of a family, no interfaces in " +
+			"results, and neither CHECK nor GC nor STATUS.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				if t := member(n.root, "cniVersion"); t == nil || t.IsNull() || string(t.Raw) == `""` {

@@ -6,7 +6,8 @@ import "github.com/cleat-cni/cleat/cni"
 func networkName() Rule {
 	return Rule{
 		ID: "L201", Name: "network-name",
-		Why: "The name becomes part of paths, so the specification allows letters, digits, _ . and - alone. Most runtimes look at it only when a pod starts.",
+		Why: "The name becomes part of paths, so the specification allows letters, digits, _ . and - alone. Most runtimes " +
+			"look at it only when a pod starts.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				t := member(n.root, "name")

@@ -6,7 +6,8 @@ import "github.com/cleat-cni/cleat/netstate"
 func noDefaultRoute() Rule {
 	return Rule{
 		ID: "L404", Name: "no-default-route",
-		Why: "Masquerading is for packets that leave the pod's subnet, and without a default route none does: a pod reaches its neighbours and nothing else.",
+		Why: "Masquerading is for packets that leave the pod's subnet, and without a default route none does: a pod reaches " +
+			"its neighbours and nothing else.",
 		check: func(r *run) {
 			for s := range r.steps() {
 				t := member(s.node, "ipMasq")

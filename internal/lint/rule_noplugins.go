@@ -4,7 +4,8 @@ package lint
 func noPlugins() Rule {
 	return Rule{
 		ID: "L206", Name: "no-plugins",
-		Why: "A network without a plugin attaches nothing. Plugins may lie in a folder of the network's name beside its file, unless loadOnlyInlinedPlugins says otherwise.",
+		Why: "A network without a plugin attaches nothing. Plugins may lie in a folder of the network's name beside its file, " +
+			"unless loadOnlyInlinedPlugins says otherwise.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				list := member(n.root, "plugins")

@@ -11,8 +11,8 @@ import (
 func notInstalled() Rule {
 	return Rule{
 		ID: "L601", Name: "not-installed",
-		Why: "Every plugin of a list has to be there: one that is missing fails each attachment. The file may be for another machine, so it is a warning, unless a plugin " +
-			"is there whose name is close.",
+		Why: "Every plugin of a list has to be there: one that is missing fails each attachment. The file may be for another " +
+			"machine, so it is a warning, unless a plugin is there whose name is close.",
 		check: func(r *run) {
 			if !r.node.known {
 				return

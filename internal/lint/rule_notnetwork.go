@@ -4,8 +4,8 @@ package lint
 func notNetwork() Rule {
 	return Rule{
 		ID: "L003", Name: "not-a-network",
-		Why: "A network's file holds one object with a name and a list of plugins. Other JSON in the folder, such as a runtime's own " +
-			"settings, is reported as a broken network by whoever reads the folder.",
+		Why: "A network's file holds one object with a name and a list of plugins. Other JSON in the folder, such as a " +
+			"runtime's own settings, is reported as a broken network by whoever reads the folder.",
 		check: func(r *run) {
 			for _, d := range r.docs {
 				switch {

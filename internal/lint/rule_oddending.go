@@ -11,7 +11,8 @@ import (
 func oddEnding() Rule {
 	return Rule{
 		ID: "L506", Name: "odd-ending",
-		Why: "Runtimes read files that end in .conflist, .conf and .json, and no others. A network in a file of another ending is not there.",
+		Why: "Runtimes read files that end in .conflist, .conf and .json, and no others. A network in a file of another " +
+			"ending is not there.",
 		check: func(r *run) {
 			for _, d := range r.docs {
 				name, ext := d.name(), filepath.Ext(d.Path)

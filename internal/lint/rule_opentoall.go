@@ -4,7 +4,8 @@ package lint
 func openToAll() Rule {
 	return Rule{
 		ID: "L504", Name: "open-to-all",
-		Why: "What a configuration names is run as root, so whoever can write it is root. Cleat does not use such a file when it runs as root.",
+		Why: "What a configuration names is run as root, so whoever can write it is root. Cleat does not use such a file when " +
+			"it runs as root.",
 		check: func(r *run) {
 			if r.folder.Whole && r.folder.Mode.Perm()&0o002 != 0 {
 				r.file(newDocument(File{Path: r.folder.Path}), Warning, "everybody can write to this folder (mode %04o), and what its files say is done as root",

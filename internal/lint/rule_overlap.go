@@ -11,8 +11,9 @@ import (
 func overlap() Rule {
 	return Rule{
 		ID: "L401", Name: "overlap",
-		Why: "Which addresses are taken is kept for each network by itself. Two that give addresses of the same range give the same ones, and one of both pods is " +
-			"unreachable. Ranges that overlap within a network the plugin refuses (L109).",
+		Why: "Which addresses are taken is kept for each network by itself. Two that give addresses of the same range give " +
+			"the same ones, and one of both pods is unreachable. Ranges that overlap within a network the plugin refuses " +
+			"(L109).",
 		check: func(r *run) {
 			all := r.subnets()
 			slices.SortStableFunc(all, func(a, b subnet) int { return a.Start.Compare(b.Start) })

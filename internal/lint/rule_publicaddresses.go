@@ -6,8 +6,8 @@ import "net/netip"
 func publicAddresses() Rule {
 	return Rule{
 		ID: "L407", Name: "public-addresses",
-		Why: "Addresses that are not private belong to somebody on the internet, whom pods then can't reach; 172.32.0.0/16 is easily taken for private. It is right " +
-			"for a network that owns its addresses.",
+		Why: "Addresses that are not private belong to somebody on the internet, whom pods then can't reach; 172.32.0.0/16 is " +
+			"easily taken for private. It is right for a network that owns its addresses.",
 		check: func(r *run) {
 			for _, n := range r.subnets() {
 				a := n.Subnet.Addr()

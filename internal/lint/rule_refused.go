@@ -11,8 +11,9 @@ import (
 func refused() Rule {
 	return Rule{
 		ID: "L109", Name: "refused",
-		Why: "The plugin itself was asked to plan an attachment, as it would with the first pod, and refuses: a value is out of bounds, two keys exclude each other, " +
-			"ranges overlap. What it refuses is left out and it is asked again, so that all of it is found.",
+		Why: "The plugin itself was asked to plan an attachment, as it would with the first pod, and refuses: a value is out " +
+			"of bounds, two keys exclude each other, ranges overlap. What it refuses is left out and it is asked again, so " +
+			"that all of it is found.",
 		check: func(r *run) {
 			for s := range r.steps() {
 				if s.known && !s.def.IsIPAM() && s.typAt != nil && !s.doc.spoilt[s.typAt] {

@@ -11,8 +11,8 @@ import (
 func refusedHere() Rule {
 	return Rule{
 		ID: "L603", Name: "refused-here",
-		Why: "The plugin was asked to plan an attachment with what the kernel says now: the interface that is the master is not there, or has a smaller MTU; " +
-			"the bridge has another network's address.",
+		Why: "The plugin was asked to plan an attachment with what the kernel says now: the interface that is the master is " +
+			"not there, or has a smaller MTU; the bridge has another network's address.",
 		check: func(r *run) {
 			if !r.node.known {
 				return

@@ -4,7 +4,8 @@ package lint
 func reservedKey() Rule {
 	return Rule{
 		ID: "L106", Name: "reserved-key",
-		Why: "What the runtime tells a plugin stands under these keys (specification, section 1). In a file they are dropped, or overwritten.",
+		Why: "What the runtime tells a plugin stands under these keys (specification, section 1). In a file they are dropped, " +
+			"or overwritten.",
 		check: func(r *run) {
 			for s := range r.steps() {
 				for _, m := range s.node.Children {

@@ -9,8 +9,8 @@ import (
 func sameName() Rule {
 	return Rule{
 		ID: "L501", Name: "same-name",
-		Why: "A network is looked up by its name, and the first file that has it is used: the other one is not, whatever it says. It is mostly a copy, or what a former " +
-			"network stack left.",
+		Why: "A network is looked up by its name, and the first file that has it is used: the other one is not, whatever it " +
+			"says. It is mostly a copy, or what a former network stack left.",
 		check: func(r *run) {
 			first := map[string]*network{}
 			for _, n := range r.inOrder() {

@@ -4,7 +4,8 @@ package lint
 func secondInterface() Rule {
 	return Rule{
 		ID: "L302", Name: "second-interface",
-		Why: "All plugins of a list are called for one interface of the pod. The second that makes it finds it there already, and fails.",
+		Why: "All plugins of a list are called for one interface of the pod. The second that makes it finds it there already, " +
+			"and fails.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				var first *step

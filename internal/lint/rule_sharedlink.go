@@ -13,8 +13,8 @@ import (
 func sharedLink() Rule {
 	return Rule{
 		ID: "L406", Name: "shared-interface",
-		Why: "A bridge is made by the first pod of a network. Another network that names the same bridge with another gateway fails: an interface has one IPv4 gateway. " +
-			"With forceAddress the two take it from each other.",
+		Why: "A bridge is made by the first pod of a network. Another network that names the same bridge with another gateway " +
+			"fails: an interface has one IPv4 gateway. With forceAddress the two take it from each other.",
 		check: func(r *run) {
 			users := map[string][]*step{}
 			for s := range r.steps() {

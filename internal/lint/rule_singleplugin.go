@@ -4,8 +4,8 @@ package lint
 func singlePlugin() Rule {
 	return Rule{
 		ID: "L207", Name: "single-plugin",
-		Why: "A file with one plugin's object and no list is a form of old versions; version 1.0.0 of the specification has lists alone. Runtimes still read it, " +
-			"but no other plugin, such as portmap, can be added.",
+		Why: "A file with one plugin's object and no list is a form of old versions; version 1.0.0 of the specification has " +
+			"lists alone. Runtimes still read it, but no other plugin, such as portmap, can be added.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				if n.single {

@@ -4,8 +4,9 @@ package lint
 func smallRange() Rule {
 	return Rule{
 		ID: "L402", Name: "small-range",
-		Why: "A node that runs more pods than the network has addresses leaves the last ones without: 'no free address'. A kubelet runs up to 110 pods, or what its " +
-			"maxPods says; --max-pods tells how many it is here, and without that this is no more than advice.",
+		Why: "A node that runs more pods than the network has addresses leaves the last ones without: 'no free address'. A " +
+			"kubelet runs up to 110 pods, or what its maxPods says; --max-pods tells how many it is here, and without that " +
+			"this is no more than advice.",
 		check: func(r *run) {
 			severity := Info
 			if r.cfg.MaxPods > 0 {

@@ -6,7 +6,8 @@ import "strings"
 func stringBool() Rule {
 	return Rule{
 		ID: "L205", Name: "string-bool", Fixes: true,
-		Why: "Version 0.4.0 of the specification wrote these flags as strings; since 1.0.0 they are true or false, and not every runtime takes both.",
+		Why: "Version 0.4.0 of the specification wrote these flags as strings; since 1.0.0 they are true or false, and not " +
+			"every runtime takes both.",
 		check: func(r *run) {
 			r.values(func(t typed) {
 				if isFlag(t) {

@@ -4,8 +4,9 @@ package lint
 func syntax() Rule {
 	return Rule{
 		ID: "L001", Name: "syntax", Fixes: true,
-		Why: "A file that is not JSON is no network: runtimes pass over it, or over the whole folder, and most don't say where the fault is. " +
-			"Commas, quotes and words of other languages are mended; a comment says something to people, and is left to them.",
+		Why: "A file that is not JSON is no network: runtimes pass over it, or over the whole folder, and most don't say " +
+			"where the fault is. Commas, quotes and words of other languages are mended; a comment says something to people, " +
+			"and is left to them.",
 		check: func(r *run) {
 			for _, d := range r.docs {
 				if !d.isJudged() {

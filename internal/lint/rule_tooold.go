@@ -11,7 +11,8 @@ import (
 func tooOld() Rule {
 	return Rule{
 		ID: "L602", Name: "too-old",
-		Why: "The runtime calls every plugin in the version that the network names, and one that doesn't speak it refuses. The plugins were asked which they speak.",
+		Why: "The runtime calls every plugin in the version that the network names, and one that doesn't speak it refuses. " +
+			"The plugins were asked which they speak.",
 		check: func(r *run) {
 			for s, part := range r.sections() {
 				a, asked := r.node.plugins[part.typ]

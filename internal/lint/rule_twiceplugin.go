@@ -4,7 +4,8 @@ package lint
 func twicePlugin() Rule {
 	return Rule{
 		ID: "L305", Name: "plugin-twice",
-		Why: "The second object of a plugin that works on the same interface overrides the first, or stands in its way; that it was pasted twice is likelier.",
+		Why: "The second object of a plugin that works on the same interface overrides the first, or stands in its way; that " +
+			"it was pasted twice is likelier.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				seen := map[string]*step{}
@@ -16,7 +17,8 @@ func twicePlugin() Rule {
 					}
 					if s.known && s.def.IsChained() {
 						line, _ := first.doc.position(first.typAt.Start)
-						r.value(s.doc, s.typAt, Warning, "%s stands in the list twice", s.typ).hint("the first is in line %d of %s: make one of both", line, first.doc.Path)
+						r.value(s.doc, s.typAt, Warning, "%s stands in the list twice", s.typ).
+							hint("the first is in line %d of %s: make one of both", line, first.doc.Path)
 					}
 				}
 			}

@@ -4,7 +4,8 @@ package lint
 func undeclaredCapability() Rule {
 	return Rule{
 		ID: "L306", Name: "undeclared-capability",
-		Why: "A runtime tells a plugin no more than the capabilities that its object declares. portmap without portMappings maps no port, and nobody is told.",
+		Why: "A runtime tells a plugin no more than the capabilities that its object declares. portmap without portMappings " +
+			"maps no port, and nobody is told.",
 		check: func(r *run) {
 			for s := range r.steps() {
 				if !s.rehearsed || !s.idle || holdsAny(s.node, s.doc.spoilt) {

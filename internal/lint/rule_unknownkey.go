@@ -13,8 +13,8 @@ import (
 func unknownKey() Rule {
 	return Rule{
 		ID: "L101", Name: "unknown-key",
-		Why: "Plugins pass over keys that they don't know, so a key that is mistyped does nothing, silently. One that is close to a key that there is " +
-			"is an error; else it may be for another program, and is a warning.",
+		Why: "Plugins pass over keys that they don't know, so a key that is mistyped does nothing, silently. One that is " +
+			"close to a key that there is is an error; else it may be for another program, and is a warning.",
 		check: func(r *run) {
 			r.values(func(t typed) {
 				for _, m := range t.unknown() {

@@ -4,7 +4,8 @@ package lint
 func unreadable() Rule {
 	return Rule{
 		ID: "L505", Name: "unreadable",
-		Why: "A link that leads nowhere, a folder or a pipe with the name of a configuration is passed over, and some runtimes fail on it, or wait for a writer.",
+		Why: "A link that leads nowhere, a folder or a pipe with the name of a configuration is passed over, and some " +
+			"runtimes fail on it, or wait for a writer.",
 		check: func(r *run) {
 			for _, d := range r.docs {
 				if d.Err != nil {

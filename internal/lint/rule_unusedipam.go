@@ -4,7 +4,8 @@ package lint
 func unusedIPAM() Rule {
 	return Rule{
 		ID: "L108", Name: "unused-ipam",
-		Why: "The section belongs to the plugin that makes the interface. Others don't call its IPAM plugin, and the pod gets no address.",
+		Why: "The section belongs to the plugin that makes the interface. Others don't call its IPAM plugin, and the pod gets " +
+			"no address.",
 		check: func(r *run) {
 			for s := range r.steps() {
 				if s.ipam.node != nil && s.known && !s.def.IsIPAM() && !s.def.TakesIPAM() {

@@ -10,8 +10,9 @@ import (
 func versionAdvice() Rule {
 	return Rule{
 		ID: "L204", Name: "version-advice",
-		Why: "CHECK came with version 0.4.0, GC and STATUS with 1.1.0: before, nothing finds out that a network is damaged or full. A runtime that doesn't know a " +
-			"version takes the highest of cniVersions that it knows, so naming both is safe.",
+		Why: "CHECK came with version 0.4.0, GC and STATUS with 1.1.0: before, nothing finds out that a network is damaged or " +
+			"full. A runtime that doesn't know a version takes the highest of cniVersions that it knows, so naming both is " +
+			"safe.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				t := member(n.root, "cniVersion")

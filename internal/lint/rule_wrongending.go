@@ -6,8 +6,8 @@ import "path/filepath"
 func wrongEnding() Rule {
 	return Rule{
 		ID: "L208", Name: "wrong-ending",
-		Why: "Most runtimes decide by the ending what a file holds: a list in a .conf is refused for want of a type, a single plugin in a .conflist for want of plugins. " +
-			"Cleat looks at the content.",
+		Why: "Most runtimes decide by the ending what a file holds: a list in a .conf is refused for want of a type, a single " +
+			"plugin in a .conflist for want of plugins. Cleat looks at the content.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				if !n.doc.isConfig() {

@@ -9,8 +9,9 @@ import (
 func wrongInterface() Rule {
 	return Rule{
 		ID: "L309", Name: "wrong-interface",
-		Why: "portmap and firewall rule over what the host forwards, and bandwidth shapes the host's end of a pair. Packets of a macvlan, an ipvlan or a VLAN don't pass " +
-			"there: mapped ports lead nowhere, and rules let nothing through and keep nothing out.",
+		Why: "portmap and firewall rule over what the host forwards, and bandwidth shapes the host's end of a pair. Packets " +
+			"of a macvlan, an ipvlan or a VLAN don't pass there: mapped ports lead nowhere, and rules let nothing through and " +
+			"keep nothing out.",
 		check: func(r *run) {
 			for _, n := range r.networks {
 				var maker *step
@@ -22,8 +23,9 @@ func wrongInterface() Rule {
 					if maker == nil || len(behind) == 0 || slices.Contains(behind, maker.def.Profile.Makes) {
 						continue
 					}
-					r.value(s.doc, s.typAt, Warning, "%s works on a %s alone, and %s makes a %s", s.typ, strings.Join(behind, " or "), maker.typ, maker.def.Profile.Makes).
-						hint("remove it, or take a plugin that makes a %s, such as bridge or ptp", strings.Join(behind, " or "))
+					kinds, made := strings.Join(behind, " or "), maker.def.Profile.Makes
+					r.value(s.doc, s.typAt, Warning, "%s works on a %s alone, and %s makes a %s", s.typ, kinds, maker.typ, made).
+						hint("remove it, or take a plugin that makes a %s, such as bridge or ptp", kinds)
 				}
 			}
 		},

@@ -12,8 +12,8 @@ import (
 func wrongType() Rule {
 	return Rule{
 		ID: "L104", Name: "wrong-type", Fixes: true,
-		Why: "A plugin refuses a value of another type, and with it the whole configuration, when the first pod starts. " +
-			"A number or a true in quotes is mended.",
+		Why: "A plugin refuses a value of another type, and with it the whole configuration, when the first pod starts. A " +
+			"number or a true in quotes is mended.",
 		check: func(r *run) {
 			r.values(func(t typed) {
 				switch {
