@@ -69,8 +69,8 @@ func Socket(root string) string { return filepath.Join(cmp.Or(root, DefaultRoot)
 // StateDir is where an agent records attachments, in libcni's format.
 func StateDir(root string) string { return filepath.Join(cmp.Or(root, DefaultRoot), "cni") }
 
-// controlGroup is the group of all pods of an agent. Two agents on one machine may read the same manifests, and give their pods the same UIDs.
-func controlGroup(root string) string {
+// ControlGroup is the group of all pods of an agent. Two agents on one machine may read the same manifests, and give their pods the same UIDs.
+func ControlGroup(root string) string {
 	const name = "cleat"
 	if root == DefaultRoot {
 		return name
@@ -198,7 +198,7 @@ func (a *agent) open(ctx context.Context, meter *metrics.Metrics) error {
 	}
 	a.networks = network.New(network.Config{CNI: c, ConfDir: a.cfg.ConfDir, Ranges: a.cfg.PodCIDRs, Others: neighbours.attachments, Log: a.cfg.Log})
 	conf := native.Config{
-		Root: a.cfg.Root, Cgroup: controlGroup(a.cfg.Root), Program: a.cfg.Program, Networks: a.networks, Runc: a.cfg.Runc, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.Domain,
+		Root: a.cfg.Root, Cgroup: ControlGroup(a.cfg.Root), Program: a.cfg.Program, Networks: a.networks, Runc: a.cfg.Runc, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.Domain,
 		Log: a.cfg.Log, Changed: a.changed,
 	}
 	if len(a.cfg.Images) > 0 {

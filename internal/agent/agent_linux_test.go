@@ -25,8 +25,8 @@ func TestRootOfOthers(t *testing.T) {
 
 // TestControlGroupOfARoot: two agents on one machine share no group, though their pods may have the same UIDs.
 func TestControlGroupOfARoot(t *testing.T) {
-	a, b := controlGroup("/srv/a"), controlGroup("/srv/b")
-	if own := controlGroup(DefaultRoot); own != "cleat" || a == own || a == b || a != controlGroup("/srv/a") {
+	a, b := ControlGroup("/srv/a"), ControlGroup("/srv/b")
+	if own := ControlGroup(DefaultRoot); own != "cleat" || a == own || a == b || a != ControlGroup("/srv/a") {
 		t.Errorf("groups %s, %s and %s", own, a, b)
 	}
 }

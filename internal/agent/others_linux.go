@@ -31,7 +31,7 @@ func (o *others) announce() error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("tell other agents of this one: %w", err)
 	}
-	if err := atomicfile.Write(filepath.Join(o.dir, controlGroup(o.root)), []byte(o.root+"\n"), 0o644); err != nil {
+	if err := atomicfile.Write(filepath.Join(o.dir, ControlGroup(o.root)), []byte(o.root+"\n"), 0o644); err != nil {
 		return fmt.Errorf("tell other agents of this one: %w", err)
 	}
 	return nil

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/cleat-cni/cleat/internal/agent"
 	"github.com/cleat-cni/cleat/internal/agent/cgroup"
 	"github.com/cleat-cni/cleat/internal/agent/images/imagestest"
 	"github.com/cleat-cni/cleat/internal/netns"
@@ -99,14 +99,8 @@ func tidy(env *testscript.Env, t testing.TB) {
 		t.Error(err)
 		return
 	}
-	pods, err := os.ReadDir(filepath.Join(env.Getenv("ROOT"), "pods"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-	for _, pod := range pods {
-		if err := groups.Remove(t.Context(), "cleat/"+pod.Name()); err != nil {
-			t.Log(err) // the next run has other pods
-		}
+	if err := groups.Remove(t.Context(), agent.ControlGroup(env.Getenv("ROOT"))); err != nil {
+		t.Log(err) // the next run has another
 	}
 }
 

@@ -170,11 +170,12 @@ func (r *Runtime) PodStatus(_ context.Context, uid types.UID) (*container.PodSta
 			st.Containers = append(st.Containers, c.status())
 		}
 	}
+	// By number before time: a clock that was set back makes no old one the newest.
 	slices.SortFunc(st.Sandboxes, func(a, b container.SandboxStatus) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))
+		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))
 	})
 	slices.SortFunc(st.Containers, func(a, b container.Status) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.RestartCount, a.RestartCount))
+		return cmp.Or(cmp.Compare(b.RestartCount, a.RestartCount), b.CreatedAt.Compare(a.CreatedAt))
 	})
 	if len(st.Sandboxes) > 0 {
 		st.IPs = st.Sandboxes[0].IPs

@@ -236,7 +236,11 @@ func (r *Runtime) takeDown(ctx context.Context, s *sandbox) error {
 	if err := r.groups.Remove(ctx, r.podGroup(rec.UID)+"/"+rec.ID); err != nil {
 		return err
 	}
-	return r.update(s, func(rec *sandboxRecord) { rec.Stopped, rec.IPs, rec.Networks = true, nil, nil })
+	if err := r.update(s, func(rec *sandboxRecord) { rec.Stopped, rec.IPs, rec.Networks = true, nil, nil }); err != nil {
+		// On a full disk, for instance, which the pod may be about to empty. All of it is taken down, and another agent may do it once more.
+		r.log.WarnContext(ctx, "that a sandbox is taken down is not written down", "sandbox", rec.ID, "error", err)
+	}
+	return nil
 }
 
 // RemoveSandbox stops a sandbox and forgets it with its containers. One that isn't there is success.

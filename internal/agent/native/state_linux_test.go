@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/cleat-cni/cleat/internal/agent/container"
 )
 
 func TestUnreadableRecordsAreMovedAside(t *testing.T) {
@@ -49,6 +51,35 @@ func TestAgeOfAPod(t *testing.T) {
 	n.open(t)
 	if got := n.status(t, p).CreatedAt; made.IsZero() || !got.Equal(made) {
 		t.Errorf("made at %v, for a new agent at %v", made, got)
+	}
+}
+
+// TestClockThatWasSetBack: the newest is the one that was made last, whatever the clock said when the one before was.
+func TestClockThatWasSetBack(t *testing.T) {
+	n := newNode(t)
+	p := pod("back", shell("main", "sleep 600"))
+	first := n.run(t, p)
+	tomorrow := time.Now().Add(24 * time.Hour)
+	if err := n.update(n.find(first), func(rec *sandboxRecord) { rec.CreatedAt = tomorrow }); err != nil {
+		t.Fatal(err)
+	}
+	c := n.findContainer(n.status(t, p).FindContainer("main").ID)
+	if err := n.updateContainer(c, func(rec *containerRecord) { rec.CreatedAt = tomorrow }); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.StopSandbox(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	second, err := n.CreateSandbox(t.Context(), p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := n.StartContainer(t.Context(), container.Start{Pod: p, SandboxID: second, Container: &p.Spec.Containers[0], Command: p.Spec.Containers[0].Command, RestartCount: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := n.status(t, p); st.Sandboxes[0].ID != second || st.FindContainer("main").ID != id {
+		t.Errorf("the newest are %s and %s, want %s and %s", st.Sandboxes[0].ID, st.FindContainer("main").ID, second, id)
 	}
 }
 

@@ -31,6 +31,7 @@ type worker struct {
 
 	// The rest is the worker's own.
 	onHold bool
+	seen   time.Time             // when it first saw this container run
 	last   container.ProbeResult // of the last probes,
 	inARow int                   // how many there were
 }
@@ -178,6 +179,10 @@ func (w *worker) step(ctx context.Context) bool {
 	}
 	if c.ContainerID != w.id {
 		w.renew(ctx, c.ContainerID)
+		w.seen = time.Time{}
+	}
+	if w.seen.IsZero() && c.State.Running != nil {
+		w.seen = time.Now()
 	}
 	if w.onHold {
 		return true
@@ -190,7 +195,8 @@ func (w *worker) step(ctx context.Context) bool {
 		w.set(ctx, container.ProbeSuccess) // it is being stopped, and must not be killed for how it is meanwhile
 		return false
 	}
-	if time.Since(c.State.Running.StartedAt.Time) < time.Duration(w.probe.InitialDelaySeconds)*time.Second {
+	// A clock that was set back makes no delay longer.
+	if max(time.Since(c.State.Running.StartedAt.Time), time.Since(w.seen)) < time.Duration(w.probe.InitialDelaySeconds)*time.Second {
 		return true
 	}
 	if started := c.Started != nil && *c.Started; started == (w.key.kind == startup) {

@@ -211,6 +211,26 @@ func TestLivenessHoldsAfterAFailure(t *testing.T) {
 	})
 }
 
+// TestClockThatWasSetBack: a container that seems to have been started tomorrow is probed when its delay is over, and so is the one after it.
+func TestClockThatWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		p := pod(func(c *v1.Container) {
+			c.LivenessProbe = probe("alive", func(p *v1.Probe) { p.InitialDelaySeconds = 15 })
+		})
+		tomorrow := func(id string) v1.ContainerStatus {
+			return v1.ContainerStatus{Name: "web", ContainerID: id, Started: new(true),
+				State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(24 * time.Hour))}}}
+		}
+		b.set(tomorrow("c1"))
+		b.AddPod(p)
+		b.wait(20*time.Second, "0s liveness c1 success", "20s exec c1 alive")
+		b.set(tomorrow("c2"))
+		b.AddPod(p)
+		b.wait(20*time.Second, "20s liveness c2 success", "40s exec c2 alive")
+	})
+}
+
 func TestStartupComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
