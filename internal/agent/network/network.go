@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -60,7 +61,8 @@ func New(cfg Config) *Manager {
 	cfg.Parallel = cmp.Or(cfg.Parallel, defaultParallel)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	m := &Manager{cfg: cfg, log: cfg.Log, limiter: newLimiter(cfg.Parallel)}
-	m.folder = folder{dir: cfg.ConfDir, log: cfg.Log}
+	m.cfg.ConfDir = filepath.Clean(cfg.ConfDir)
+	m.folder = folder{dir: m.cfg.ConfDir, log: cfg.Log}
 	m.folder.read()
 	return m
 }

@@ -349,6 +349,19 @@ func TestRunSeesChanges(t *testing.T) {
 	if err := b.Status(); err == nil {
 		t.Error("status is fine without a network")
 	}
+	// Another folder in its place: it is seen before the next look in any case.
+	if err := os.RemoveAll(b.conf); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := os.Mkdir(b.conf, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, "20-main.conflist", conflist("main", "mainplugin"))
+	<-changes
+	if took := time.Since(began); b.Status() != nil || took > relistEvery/2 {
+		t.Errorf("status after %v: %v", took, b.Status())
+	}
 }
 
 func TestSetUpEndsWithItsTime(t *testing.T) {

@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -31,9 +32,10 @@ func (m *Manager) Run(ctx context.Context, changed func()) {
 	tick := time.NewTicker(relistEvery)
 	defer tick.Stop()
 	for {
-		// A folder that was removed and made again is another one; adding one that is watched is nothing.
+		// A folder that was removed and made again is another one, which the one around it tells; adding one that is watched is nothing.
 		if err == nil {
-			_ = watcher.Add(m.cfg.ConfDir) // what isn't there yet is looked for again
+			_ = watcher.Add(filepath.Dir(m.cfg.ConfDir)) // what isn't there yet is looked for again
+			_ = watcher.Add(m.cfg.ConfDir)
 		}
 		if m.look(ctx) {
 			changed()
@@ -49,14 +51,17 @@ const settle = 20 * time.Millisecond
 
 // awaitChange waits until it is time for another look; false is the end of ctx.
 func (m *Manager) awaitChange(ctx context.Context, watcher *fsnotify.Watcher, tick <-chan time.Time) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-tick:
-		return true
-	case <-watcher.Errors: // the tick helps
-		return true
-	case <-watcher.Events:
+	for about := false; !about; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+			return true
+		case <-watcher.Errors: // the tick helps
+			return true
+		case e := <-watcher.Events:
+			about = e.Name == m.cfg.ConfDir || filepath.Dir(e.Name) == m.cfg.ConfDir
+		}
 	}
 	quiet := time.NewTimer(settle)
 	defer quiet.Stop()
