@@ -152,8 +152,9 @@ func (a *agent) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	loop := syncloop.New(syncloop.Config{Sources: a.mux, Runtime: meter.Runtime(a.runtime), Recorder: a.recorder, HostIPs: hosts, Allocatable: allocatable(), Log: a.cfg.Log})
+	loop := syncloop.New(syncloop.Config{Sources: a.mux, Runtime: meter.Runtime(a.runtime), Recorder: a.recorder, HostIPs: hosts, Allocatable: allocatable(), Meter: meter, Log: a.cfg.Log})
 	a.loop.Store(loop)
+	meter.Node(a.cfg.Node)
 	meter.Watch(ctx, loop.Pods, a.runtime.Pods)
 	srv, err := server.New(server.Config{
 		Socket: Socket(a.cfg.Root), Listen: a.cfg.Listen, Manifests: applied(a.cfg.Root), Node: a.cfg.Node, Log: a.cfg.Log,

@@ -25,6 +25,8 @@ type Metrics struct {
 	cni        *prometheus.HistogramVec
 	cniErrors  *prometheus.CounterVec
 	steps      *prometheus.HistogramVec
+	loop       loopMetrics
+	runs       runMetrics
 	timings    timings
 }
 
@@ -57,6 +59,7 @@ func New() *Metrics {
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.operations, m.errors, m.duration, m.starts, m.cni, m.cniErrors, m.steps)
+	m.loop, m.runs = newLoopMetrics(m.registry), newRunMetrics(m.registry)
 	return m
 }
 

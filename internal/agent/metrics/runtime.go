@@ -42,6 +42,7 @@ func (r *meteredRuntime) PodStatus(ctx context.Context, uid types.UID) (*contain
 func (r *meteredRuntime) CreateSandbox(ctx context.Context, pod *v1.Pod, attempt int) (string, error) {
 	began := time.Now()
 	id, err := r.Runtime.CreateSandbox(ctx, pod, attempt)
+	r.m.runs.sandbox(began, err)
 	if err == nil {
 		r.pods.Store(id, fullName(pod))
 	}
@@ -91,6 +92,7 @@ func (r *meteredRuntime) StartContainer(ctx context.Context, start container.Sta
 	began := time.Now()
 	id, err := r.Runtime.StartContainer(ctx, start)
 	r.m.observe(operation{"start_container", fullName(start.Pod)}, began, err)
+	r.m.runs.container(start, err)
 	if err == nil {
 		r.m.started(start)
 	}

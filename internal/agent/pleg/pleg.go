@@ -54,10 +54,12 @@ const (
 
 // Config configures a [Generic].
 type Config struct {
-	Runtime   runtime       // required
-	Log       *slog.Logger  // default slog.Default()
-	Period    time.Duration // between the end of a relist and the next; default 1 s
-	Threshold time.Duration // of the last relist's age, over which it is unhealthy; default 3 min
+	Runtime   runtime                         // required
+	Relisted  func(took, since time.Duration) // told of each relist of all that went well; default nobody
+	Discarded func()                          // told of each event that is dropped; default nobody
+	Log       *slog.Logger                    // default slog.Default()
+	Period    time.Duration                   // between the end of a relist and the next; default 1 s
+	Threshold time.Duration                   // of the last relist's age, over which it is unhealthy; default 3 min
 }
 
 // Generic is a PLEG over any runtime. Make one with [New] and Run it.
@@ -89,6 +91,12 @@ type record map[string]container.State
 func New(c Config) *Generic {
 	if c.Log == nil {
 		c.Log = slog.Default()
+	}
+	if c.Relisted == nil {
+		c.Relisted = func(_, _ time.Duration) {}
+	}
+	if c.Discarded == nil {
+		c.Discarded = func() {}
 	}
 	if c.Period == 0 {
 		c.Period = time.Second
@@ -161,8 +169,13 @@ func (g *Generic) relist(ctx context.Context) {
 		return
 	}
 	g.mu.Lock()
+	since := time.Duration(0)
+	if !g.relisted.IsZero() {
+		since = began.Sub(g.relisted)
+	}
 	g.relisted = began
 	g.mu.Unlock()
+	defer func() { g.config.Relisted(time.Since(began), since) }()
 	clear(g.observed)
 
 	current := make(map[types.UID]record, len(pods))
@@ -255,6 +268,7 @@ func (g *Generic) keep(uid types.UID, r record, events []*Event) {
 		select {
 		case g.events <- e:
 		default:
+			g.config.Discarded()
 			g.config.Log.Warn("drop event: nobody takes them", "uid", e.ID, "type", e.Type)
 		}
 	}

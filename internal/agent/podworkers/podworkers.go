@@ -62,13 +62,14 @@ type cache interface {
 
 // Config configures [Workers].
 type Config struct {
-	Syncer syncer                            // required, for instance a [Syncer]
-	Cache  cache                             // required: the PLEG's
-	Relist func(uid types.UID)               // required: asks the PLEG to look at a pod
-	Again  func()                            // told that a pod has ended that is to come again under its UID; must not wait; default nobody
-	Log    *slog.Logger                      // default slog.Default()
-	Resync time.Duration                     // how often a pod is looked at without a reason; default 1 min
-	Jitter func(time.Duration) time.Duration // spreads waits; default up to half as long again
+	Syncer syncer                                // required, for instance a [Syncer]
+	Cache  cache                                 // required: the PLEG's
+	Relist func(uid types.UID)                   // required: asks the PLEG to look at a pod
+	Again  func()                                // told that a pod has ended that is to come again under its UID; must not wait; default nobody
+	Worked func(what string, took time.Duration) // told of each step of a worker: sync, terminating, terminated; default nobody
+	Log    *slog.Logger                          // default slog.Default()
+	Resync time.Duration                         // how often a pod is looked at without a reason; default 1 min
+	Jitter func(time.Duration) time.Duration     // spreads waits; default up to half as long again
 }
 
 // The waits after a sync that went wrong, before jitter.
@@ -99,6 +100,9 @@ func New(c Config) *Workers {
 	}
 	if c.Again == nil {
 		c.Again = func() {}
+	}
+	if c.Worked == nil {
+		c.Worked = func(string, time.Duration) {}
 	}
 	if c.Resync == 0 {
 		c.Resync = time.Minute

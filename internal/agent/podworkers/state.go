@@ -18,6 +18,9 @@ const (
 	TerminatedPodWork
 )
 
+// String is the phase in a word.
+func (p Phase) String() string { return [...]string{"sync", "terminating", "terminated"}[p] }
+
 // state is how far a pod has come. The workers' lock guards it.
 type state struct {
 	wake     chan struct{} // capacity 1; closed once the pod is forgotten

@@ -17,6 +17,7 @@ type job struct {
 	phase  Phase
 	update Update
 	grace  time.Duration
+	began  time.Time
 }
 
 // work is the goroutine of a pod, until the pod has finished or is forgotten, or the context ends.
@@ -37,6 +38,7 @@ func (w *Workers) work(ctx context.Context, uid types.UID, s *state) {
 		}
 		outcome, err := w.do(uid, j, last)
 		last = time.Now()
+		w.config.Worked(j.phase.String(), last.Sub(j.began))
 		done := w.complete(uid, s, j, result{outcome, err})
 		if outcome.Acted {
 			w.config.Relist(uid)
@@ -63,7 +65,7 @@ func (w *Workers) take(ctx context.Context, uid types.UID, s *state) (job, bool)
 	}
 	s.active, s.pending = s.pending, nil
 	var j job
-	j.phase, j.update, j.grace = s.phase(), *s.active, time.Duration(s.grace)*time.Second
+	j.phase, j.update, j.grace, j.began = s.phase(), *s.active, time.Duration(s.grace)*time.Second, time.Now()
 	j.ctx, s.cancel = context.WithCancel(ctx)
 	return j, true
 }

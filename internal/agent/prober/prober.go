@@ -36,10 +36,11 @@ type recorder interface {
 
 // Config configures a [Manager].
 type Config struct {
-	Status   statusManager // required
-	Runtime  runtime       // required
-	Recorder recorder      // required
-	Log      *slog.Logger  // default slog.Default()
+	Status   statusManager             // required
+	Runtime  runtime                   // required
+	Recorder recorder                  // required
+	Probed   func(kind, result string) // told of each probe: successful, failed or unknown; default nobody
+	Log      *slog.Logger              // default slog.Default()
 	// Spread returns how long the first probe of a worker waits while the agent has only just started and makes them all at once;
 	// default a random part of a second, or of the probe's period if that is less.
 	Spread func(atMost time.Duration) time.Duration
@@ -90,6 +91,9 @@ type Manager struct {
 func New(cfg Config) *Manager {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
+	}
+	if cfg.Probed == nil {
+		cfg.Probed = func(_, _ string) {}
 	}
 	if cfg.Spread == nil {
 		cfg.Spread = func(atMost time.Duration) time.Duration { return rand.N(min(atMost, time.Second)) }

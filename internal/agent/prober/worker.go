@@ -252,16 +252,19 @@ func (w *worker) ask(ctx context.Context, pod *v1.Pod, status v1.PodStatus) (con
 	if ctx.Err() != nil {
 		return container.ProbeUnknown, false
 	}
-	name := fmt.Sprintf("%s probe of container %s", w.key.kind, w.key.name)
+	name, kind := fmt.Sprintf("%s probe of container %s", w.key.kind, w.key.name), w.key.kind.String()
 	switch {
 	case err != nil:
+		w.m.cfg.Probed(kind, "unknown")
 		w.m.cfg.Recorder.Event(pod, v1.EventTypeWarning, "ProbeError", fmt.Sprintf("%s could not be made: %v", name, err))
 		return container.ProbeUnknown, false
 	case !a.ok:
+		w.m.cfg.Probed(kind, "failed")
 		w.m.cfg.Recorder.Event(pod, v1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s failed: %s", name, a.text))
 		return container.ProbeFailure, true
 	case a.warning:
 		w.m.cfg.Recorder.Event(pod, v1.EventTypeWarning, "ProbeWarning", fmt.Sprintf("%s: %s", name, a.text))
 	}
+	w.m.cfg.Probed(kind, "successful")
 	return container.ProbeSuccess, true
 }

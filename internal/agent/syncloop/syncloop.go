@@ -45,6 +45,22 @@ type sources interface {
 	AllReady() bool
 }
 
+// Meter counts what the loop's parts do. It is called by several goroutines.
+type Meter interface {
+	Relisted(took, since time.Duration)     // what runs was listed
+	Discarded()                             // an event of the PLEG was dropped
+	Worked(what string, took time.Duration) // a worker made a step
+	Probed(kind, result string)             // a probe was made
+}
+
+// nobody counts nothing.
+type nobody struct{}
+
+func (nobody) Relisted(_, _ time.Duration)  {}
+func (nobody) Discarded()                   {}
+func (nobody) Worked(string, time.Duration) {}
+func (nobody) Probed(_, _ string)           {}
+
 // Config configures a [Loop].
 type Config struct {
 	Sources     sources          // required, for instance a [config.Mux]
@@ -52,6 +68,7 @@ type Config struct {
 	Recorder    *status.Recorder // required
 	HostIPs     []netip.Addr     // of the node, the first is the one that pods are told; default none
 	Allocatable v1.ResourceList  // of the node: what a container without a limit is told; default none
+	Meter       Meter            // default nobody
 	Log         *slog.Logger     // default slog.Default()
 }
 
@@ -90,12 +107,15 @@ func New(c Config) *Loop {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	if c.Meter == nil {
+		c.Meter = nobody{}
+	}
 	l := &Loop{config: c, log: c.Log, kick: make(chan struct{}, 1), tidy: make(chan struct{}, 1), poll: make(chan struct{}, 1)}
-	l.pleg = pleg.New(pleg.Config{Runtime: c.Runtime, Log: c.Log})
+	l.pleg = pleg.New(pleg.Config{Runtime: c.Runtime, Relisted: c.Meter.Relisted, Discarded: c.Meter.Discarded, Log: c.Log})
 	l.status = status.NewManager(c.Log)
-	l.prober = prober.New(prober.Config{Status: l.status, Runtime: c.Runtime, Recorder: c.Recorder, Log: c.Log})
+	l.prober = prober.New(prober.Config{Status: l.status, Runtime: c.Runtime, Recorder: c.Recorder, Probed: c.Meter.Probed, Log: c.Log})
 	l.workers = podworkers.New(podworkers.Config{
-		Cache: l.pleg.Cache(), Relist: l.pleg.RequestRelist, Again: func() { notify(l.tidy) }, Log: c.Log,
+		Cache: l.pleg.Cache(), Relist: l.pleg.RequestRelist, Again: func() { notify(l.tidy) }, Worked: c.Meter.Worked, Log: c.Log,
 		Syncer: podworkers.NewSyncer(podworkers.SyncerConfig{
 			Runtime: c.Runtime, Status: l.status, Recorder: c.Recorder, Prober: l.prober, Probes: l.prober.Probes, Network: l.state.networkErrors,
 			HostIPs: c.HostIPs, Allocatable: c.Allocatable, Log: c.Log,
