@@ -143,7 +143,7 @@ type liveness func(ctx context.Context, lives string) bool
 //
 // An element that is there with another living owner, or without a mark of ours, is
 // netstate.ErrInUse; one of another interface of the owner's container stays; one whose owner is dead is replaced. undo, never nil, removes the
-// elements that this call added and puts back those that it replaced; tables stay.
+// elements that this call added, or may have added if the error is errUnanswered, and puts back those that it replaced; tables stay.
 func (r *ruleset) apply(ctx context.Context, s netstate.State, alive liveness) (undo func(context.Context) error, err error) {
 	nothing := func(context.Context) error { return nil }
 	if len(s.Tables) == 0 && len(s.Elements) == 0 {
@@ -157,16 +157,14 @@ func (r *ruleset) apply(ctx context.Context, s netstate.State, alive liveness) (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	steady, err := r.addSteady(ctx, tables, want)
-	if err != nil {
+	done := elementChange{add: want}
+	if err == nil && !steady {
+		done, err = r.addCarefully(ctx, tables, want, alive)
+	}
+	if err != nil && !errors.Is(err, errUnanswered) {
 		return nothing, err
 	}
-	done := elementChange{add: want}
-	if !steady {
-		if done, err = r.addCarefully(ctx, tables, want, alive); err != nil {
-			return nothing, err
-		}
-	}
-	return func(ctx context.Context) error { return r.revert(ctx, done) }, nil
+	return func(ctx context.Context) error { return r.revert(ctx, done) }, err
 }
 
 // addSteady adds elements to tables that are there as declared. It reports false, and has changed
@@ -253,7 +251,7 @@ func (r *ruleset) addCarefully(ctx context.Context, tables []netstate.Table, wan
 			continue // ctx is looked at before every message
 		}
 		if err != nil {
-			return elementChange{}, err
+			return done, err
 		}
 		for _, t := range tables {
 			if !r.knows(t) {

@@ -16,6 +16,9 @@ import (
 // relies on it. The caller reads again.
 var errRace = errors.New("ruleset changed meanwhile")
 
+// errUnanswered says that the kernel got a transaction and its answer got lost, so that it is not known whether it was made.
+var errUnanswered = errors.New("nft transaction without an answer")
+
 // filterConn is a socket to the kernel's netfilter subsystems in one namespace.
 //
 // The kernel answers a netfilter request before sendmsg returns, so nothing is ever waited for. A
@@ -189,7 +192,7 @@ func (c *filterConn) answer(m netlink.Message, to filterMessage, result *error, 
 
 // commit makes one transaction of msgs. If generation is not 0 and the ruleset is another
 // than that one, it is errRace; without one any conflict is the error of the message that
-// failed first.
+// failed first. Errors: errRace, errUnanswered.
 func (c *filterConn) commit(ctx context.Context, msgs []filterMessage, generation uint32) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -239,6 +242,9 @@ func (c *filterConn) commit(ctx context.Context, msgs []filterMessage, generatio
 		}
 		return m.Header.Sequence == lastMessage, nil
 	})
+	if err != nil && failed == nil {
+		return fmt.Errorf("%w: %w", errUnanswered, err)
+	}
 	return errors.Join(failed, err)
 }
 
