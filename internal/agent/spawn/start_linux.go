@@ -81,8 +81,10 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 		_ = cmd.Wait() // how it ended is known by other ways
 	}()
 	child.Identity, err = Identify(cmd.Process.Pid)
-	if err == nil {
-		err = child.ready(ctx)
+	if err == nil || errors.Is(err, os.ErrProcessDone) {
+		if unready := child.ready(ctx); unready != nil {
+			err = unready // also of one that has ended already, since this one has its words
+		}
 	}
 	if err != nil {
 		child.Abandon()
