@@ -122,8 +122,9 @@ func tail(path string, most int64) string {
 	return string(text)
 }
 
-// watch waits for the end of a container that was loaded or started; alive says that its processes can be there.
-func (r *Runtime) watch(c *ctr, alive bool) {
+// watch waits for the end of a container that was loaded or started; alive says that its processes can be there. It reports whether the
+// end has come already.
+func (r *Runtime) watch(c *ctr, alive bool) (ended bool) {
 	if alive && c.rec.Process.IsZero() && c.rec.Monitor.Alive() {
 		// The last agent ended between its word and the monitor's.
 		var started monitor.Started
@@ -139,7 +140,7 @@ func (r *Runtime) watch(c *ctr, alive bool) {
 		}
 		c.exit = e
 		close(c.done)
-		return
+		return true
 	}
 	r.waits.Go(func() {
 		if err := c.rec.Monitor.Wait(r.ctx); err != nil {
@@ -160,6 +161,7 @@ func (r *Runtime) watch(c *ctr, alive bool) {
 		r.mu.Unlock()
 		r.cfg.Changed(c.uid)
 	})
+	return false
 }
 
 // lost is the end of a container that nobody saw.
@@ -216,7 +218,9 @@ func (r *Runtime) StartContainer(ctx context.Context, start container.Start) (st
 	r.mu.Unlock()
 	err := r.launch(ctx, s, c, start)
 	if err == nil {
-		r.watch(c, true)
+		if r.watch(c, true) {
+			r.cfg.Changed(c.uid) // it was faster than this agent
+		}
 		return c.rec.ID, nil
 	}
 	err = &attemptError{err, []string{c.rec.ID, s.rec.ID}}
