@@ -180,14 +180,15 @@ func TestSourceRoutingOptions(t *testing.T) {
 				for _, family := range []string{"-4", "-6"} {
 					for line := range strings.Lines(m.Run(p.ns, "ip "+family+" route show dev net1")) {
 						words := strings.Fields(line)
-						route := words[0]
+						var route strings.Builder
+						route.WriteString(words[0])
 						for i, w := range words {
 							if w == "via" || w == "src" && strings.Contains(tc.options, "Hints") {
-								route += " " + w + " " + words[i+1]
+								route.WriteString(" " + w + " " + words[i+1])
 							}
 						}
-						if route != "fe80::/64" {
-							routes = append(routes, route)
+						if route.String() != "fe80::/64" {
+							routes = append(routes, route.String())
 						}
 					}
 				}
@@ -209,14 +210,15 @@ func TestSourceRoutingOptions(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				rules := m.Run(p.ns, "ip rule") + m.Run(p.ns, "ip -6 rule")
+				var rules strings.Builder
+				rules.WriteString(m.Run(p.ns, "ip rule") + m.Run(p.ns, "ip -6 rule"))
 				for line := range strings.Lines(m.Run(p.ns, "ip route show table all") + m.Run(p.ns, "ip -6 route show table all")) {
 					if strings.Contains(line, "table 10") {
-						rules += line
+						rules.WriteString(line)
 					}
 				}
-				if strings.Contains(rules, "20") {
-					t.Errorf("after DEL of the plugin alone:\n%s", rules)
+				if strings.Contains(rules.String(), "20") {
+					t.Errorf("after DEL of the plugin alone:\n%s", rules.String())
 				}
 			})
 		}
