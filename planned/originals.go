@@ -54,8 +54,9 @@ type leftover struct {
 }
 
 // restore puts back what the ADD of the steps changed, the last step's first, and forgets it. It does what it can: that something is
-// gone or can't be put back keeps no DEL from going on, and is logged.
-func (e *Engine) restore(ctx context.Context, steps []Step, left leftover) {
+// gone or can't be put back keeps no DEL from going on, and is logged. What can't be forgotten is the error, for the next DEL to try.
+func (e *Engine) restore(ctx context.Context, steps []Step, left leftover) error {
+	var errs []error
 	for _, step := range slices.Backward(steps) {
 		if !step.Def.keeps || e.originals == nil {
 			continue
@@ -83,12 +84,11 @@ func (e *Engine) restore(ctx context.Context, steps []Step, left leftover) {
 			}
 		}
 		if context.Cause(ctx) != nil {
-			return // the DEL fails, and the next one puts back what this one could not
+			break // the DEL fails, and the next one puts back what this one could not
 		}
-		if err := e.originals.Remove(b.dir, owner); err != nil {
-			e.log.Warn("originals are left", "plugin", step.Def.Info.Type, "why", err)
-		}
+		errs = append(errs, at(step, "forget originals", e.originals.Remove(b.dir, owner)))
 	}
+	return errors.Join(errs...)
 }
 
 // podID asks which namespace the pod's is.

@@ -76,16 +76,15 @@ func (e *Engine) DelList(ctx context.Context, steps []Step) error {
 	}
 	all := netstate.Merge(states...)
 	sweep = sweep || elsewhere(ctx, session, all)
-	e.restore(ctx, steps, leftover{session, inPod, all})
+	errs := []error{e.restore(ctx, steps, leftover{session, inPod, all})}
 	all.Flows = append(all.Flows, ofPodAddrs(all)...)
 	if e.log.Enabled(ctx, slog.LevelDebug) {
 		e.log.Debug("remove", "state", all.String(), "sweep", sweep)
 	}
 	err = action(steps, StepRemove).Do(ctx, func(ctx context.Context) error { return session.Remove(ctx, all, sweep) })
 	if err != nil {
-		return at(steps[0], "remove", err)
+		return errors.Join(append(errs, at(steps[0], "remove", err))...)
 	}
-	var errs []error
 	for _, step := range slices.Backward(steps) {
 		v := &verbs{e, step.Def}
 		err := v.delegated(ctx, step.Req, plugin.Plugin.Del)
