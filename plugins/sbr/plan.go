@@ -33,7 +33,7 @@ func plan(c Config, in planned.Input, seen netstate.Facts) (planned.Plan, error)
 		p.left()
 		return planned.Plan{State: p.state}, nil
 	}
-	if len(in.Prev.IPs) == 0 {
+	if in.Prev == nil || len(in.Prev.IPs) == 0 {
 		return planned.Plan{}, invalid("prevResult has no address: there is nothing to route by").
 			WithHint("give the plugin that makes the interface an ipam section")
 	}
